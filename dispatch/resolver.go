@@ -14,11 +14,25 @@ type resolver struct{ c *call }
 // here, because it appears nowhere else; any other comes back as the error of the
 // handler and is counted then.
 func (r resolver) Decide(a policy.Attempt) policy.Decision {
+	decision, t, del := r.decide(&a)
+	if decision.Action == policy.Ignore && a.Err != nil && t != nil {
+		r.c.d.tell(t, del, &a, &decision)
+	}
+	return decision
+}
+
+// Foresee is Decide of a failure that has not happened.
+func (r resolver) Foresee(a policy.Attempt) policy.Decision {
+	decision, _, _ := r.decide(&a)
+	return decision
+}
+
+func (r resolver) decide(a *policy.Attempt) (policy.Decision, *topic, *pawl.Delivery) {
 	d := r.c.d
 	t, del := r.c.about()
 	a.Number = max(a.Number, 1)
 	if t == nil {
-		return d.decide(a)
+		return d.decide(*a), nil, nil
 	}
 	a.Topic, a.Retries = cmp.Or(a.Topic, t.Name), cmp.Or(a.Retries, t.Retries)
 	if a.Event == (policy.Event{}) {
@@ -27,11 +41,7 @@ func (r resolver) Decide(a policy.Attempt) policy.Decision {
 	if del != nil {
 		a.Number = max(a.Number, del.Attempt)
 	}
-	decision := d.decide(a)
-	if decision.Action == policy.Ignore && a.Err != nil {
-		d.tell(t, del, &a, &decision)
-	}
-	return decision
+	return d.decide(*a), t, del
 }
 
 // about returns the topic and, unless it is a batch, the delivery of the call;

@@ -99,19 +99,21 @@ func delivery(id, body string) *pawl.Delivery {
 func TestExecHandsOverTheDelivery(t *testing.T) {
 	var out buffer
 	e := exec.New(exec.Config{Launcher: newLauncher(t),
-		Command: `printf '%s\n' "$PAWL_ID|$PAWL_TOPIC|$PAWL_KEY|$PAWL_KEY_BASE64|$PAWL_ATTEMPT|$PAWL_TOKEN|$PAWL_TRACEPARENT|$PAWL_HEADERS"; cat`,
+		Command: `printf '%s\n' "$PAWL_ID|$PAWL_TOPIC|$PAWL_KEY|$PAWL_KEY_BASE64|$PAWL_ATTEMPT|$PAWL_TOKEN|$PAWL_TRACEPARENT|$PAWL_HEADERS|$PAWL_LAST_ATTEMPT|${PAWL_DEADLINE%T*}"; cat`,
 		Stdout:  handler.NewOutput(&out, nil)})
 	d := delivery("m1", "a body\nof two lines")
 	d.Key, d.Attempt, d.Headers = []byte("k\xff"), 3, map[string]string{"traceparent": "00-1-2-01", "b": "\x00\""}
 	t.Setenv("PAWL_KEY_BASE64", "of somebody else")
-	if err := e.Handle(t.Context(), d); err != nil {
+	ctx, cancel := context.WithDeadline(t.Context(), time.Unix(1<<31, 0))
+	defer cancel()
+	if err := e.Handle(ctx, d); err != nil {
 		t.Fatal(err)
 	}
 	d.Key, d.Body = []byte("k\x00"), nil
-	if err := e.Handle(t.Context(), d); err != nil {
+	if err := e.Handle(ctx, d); err != nil {
 		t.Fatal(err)
 	}
-	fields := "|3|" + d.Token.String() + `|00-1-2-01|{"b":"\u0000\"","traceparent":"00-1-2-01"}` + "\n"
+	fields := "|3|" + d.Token.String() + `|00-1-2-01|{"b":"\u0000\"","traceparent":"00-1-2-01"}|false|2038-01-19` + "\n"
 	want := strings.Replace("m1|t|k\xff|"+fields, d.Token.String(),
 		delivery("m1", "a body\nof two lines").Token.String(), 1) + "a body\nof two lines\n" + "m1|t||awA=" + fields
 	if got := out.String(); got != want {

@@ -98,7 +98,9 @@ func TestPipeBadVerdictsFailTheirDelivery(t *testing.T) {
 		`do say "done"`:                      `not a verdict: verdict is "done"; it is ack, retry, dead or release: {"id":"m",`,
 		`do say "ack" ,"emit":[{"tpic":""}]`: `unknown field "tpic"`,
 		`do say 7`:                           `expected a text in double quotes, found '7'`,
-		"do print hello, I am the worker":    `not a verdict: column 1: expected '{' to begin an object, found 'h': hello, I am the worker`,
+		`do print {"verdict":"ack"`:          `not a verdict: column 17: expected ',' or '}', found the end of the line: {"verdict":"ack"`,
+		`do say "retry" ,"class":"dead"`:     `class is "dead"; with retry it is transient or throttled`,
+		`do say "ack" ,"attrs":{"a":"b"}`:    `attrs goes with retry and dead`,
 	} {
 		err := p.Handle(t.Context(), message("m", body))
 		if d := pawl.Describe(err); err == nil || !strings.Contains(err.Error(), want) ||
@@ -106,7 +108,7 @@ func TestPipeBadVerdictsFailTheirDelivery(t *testing.T) {
 			t.Errorf("%s: got %v (%+v)", body, err, d)
 		}
 	}
-	if s := p.Stats(); s.Bad != 4 || s.Restarts != 0 {
+	if s := p.Stats(); s.Bad != 6 || s.Restarts != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -128,11 +130,11 @@ func TestPipeStaleVerdictsAreCounted(t *testing.T) {
 func TestPipeFindsWhatKillsIt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ mode, fatal string }{
-		{"echo", "do die"},          // reads far ahead
-		{"unbuffered", "do die"},    // leaves what it does not work on in the pipe
-		{"echo", "do mute"},         // alive, but silent for ever
-		{"echo", "do flood"},        // megabytes without the end of a line
-		{"echo", "do print what ?"}, // whose line it is cannot be told
+		{"echo", "do die"},             // reads far ahead
+		{"unbuffered", "do die"},       // leaves what it does not work on in the pipe
+		{"echo", "do mute"},            // alive, but silent for ever
+		{"echo", "do flood"},           // megabytes without the end of a line
+		{"echo", "do print {verdict:"}, // whose line it is cannot be told
 	} {
 		t.Run(c.mode+" "+c.fatal, func(t *testing.T) {
 			p := startPipe(t, pipe.Config{Command: worker(c.mode), InFlight: 8})

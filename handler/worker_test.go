@@ -25,6 +25,7 @@ type line struct {
 	Key   string `json:"key"`
 	Token string `json:"token"`
 	Body  string `json:"body"`
+	text  string
 }
 
 type pipeWorker struct {
@@ -49,6 +50,7 @@ func work(mode string) {
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			panic(err)
 		}
+		l.text = text
 		what := mode
 		if order, ok := strings.CutPrefix(l.Body, "do "); ok {
 			what = order
@@ -104,6 +106,12 @@ func (w *pipeWorker) do(what string, l line, n int) {
 		}
 	case "print": // a raw line
 		_, _ = w.out.WriteString(argument + "\n")
+	case "noisy": // logs to stdout, beside its verdict
+		_, _ = fmt.Fprintf(w.out, "working on %s\n"+`{"level":"info","id":%q,"msg":"verdict: fine"}`+"\n%s",
+			l.ID, l.ID, l.text)
+		w.say(l, `"ack"`, "")
+	case "repr": // as Python prints a dict
+		fmt.Fprintf(w.out, "{'id': '%s', 'token': '%s', 'verdict': 'ack'}\n", l.ID, l.Token)
 	case "twice":
 		w.say(l, `"ack"`, "")
 		w.say(l, `"ack"`, "")

@@ -19,6 +19,14 @@ func ProgramRestarts(total func(set func(value float64, labels ...string))) Metr
 	}
 }
 
+// ProgramLines is the metric of lines of kept programs that are not verdicts as they should be.
+func ProgramLines(total func(set func(value float64, labels ...string))) Metric {
+	return Metric{
+		Name: "pawl_program_odd_lines_total", Labels: []string{labelTopic, labelReason}, Total: total,
+		Help: "Lines that programs of the handler pipe wrote to stdout, by what is odd about them: log (no verdict, taken for the program's log), broken (a verdict that cannot be read; its delivery failed), stale (for a delivery that the program does not hold), unknown_member (a verdict that counts, with a member that does not).",
+	}
+}
+
 // HandlersLate is the metric of handlers that are near their deadline.
 func HandlersLate(gauge func(set func(value float64, labels ...string))) Metric {
 	return Metric{

@@ -1,6 +1,11 @@
 package policy
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/pawl-dev/pawl"
+)
 
 // ContextKey is the key of the [Policy] that decides in a context. The context
 // of a handler has one.
@@ -20,6 +25,18 @@ func FromContext(ctx context.Context) Policy {
 	m, _ := NewMatrix(nil) // without rules there is nothing to be wrong
 	return m
 }
+
+// LastAttempt reports whether the policy of ctx would end the delivery as a dead letter if it failed
+// now, with a transient failure of a kind. Outside of a handler it is false.
+func LastAttempt(ctx context.Context, kind pawl.Kind) bool {
+	p, ok := ctx.Value(ContextKey{}).(foreseer)
+	return ok && p.Foresee(Attempt{Err: pawl.OfKind(kind, errForeseen)}).Action == Dead
+}
+
+var errForeseen = errors.New("a failure that has not happened")
+
+// foreseer is a policy that says what it would decide, and reports nothing.
+type foreseer interface{ Foresee(Attempt) Decision }
 
 // Degraded asks the policy of ctx about a part of the work that failed with err: an
 // item of a page, a row of a batch. If the work may continue without the part, the

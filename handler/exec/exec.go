@@ -53,7 +53,7 @@ func New(c Config) *Handler { return &Handler{config: c, env: process.Environ()}
 
 // environ adds what describes d. Of a key that holds a NUL, which no environment
 // can, there is PAWL_KEY_BASE64 only.
-func (e *Handler) environ(d *pawl.Delivery) []string {
+func (e *Handler) environ(ctx context.Context, d *pawl.Delivery) []string {
 	env := slices.Grow(slices.Clip(e.env), len(process.DeliveryVariables))
 	key := "PAWL_KEY=" + string(d.Key)
 	if bytes.IndexByte(d.Key, 0) >= 0 {
@@ -68,7 +68,13 @@ func (e *Handler) environ(d *pawl.Delivery) []string {
 			env = append(env, "PAWL_LOG="+string(log))
 		}
 	}
+	deadline := time.Now().Add(d.Deadline)
+	if t, ok := ctx.Deadline(); ok {
+		deadline = t
+	}
 	return append(env,
+		"PAWL_LAST_ATTEMPT="+strconv.FormatBool(policy.LastAttempt(ctx, policy.KindCommand)),
+		"PAWL_DEADLINE="+string(wire.AppendTime(nil, deadline)),
 		"PAWL_ID="+d.ID, "PAWL_TOPIC="+d.Topic, key, "PAWL_ATTEMPT="+strconv.Itoa(d.Attempt),
 		"PAWL_TOKEN="+d.Token.String(),
 		"PAWL_TRACEPARENT="+trace, "PAWL_HEADERS="+string(wire.AppendHeaders(nil, d.Headers)))
@@ -87,7 +93,7 @@ func (e *Handler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return context.Cause(ctx)
 	}
 	cmd := process.Shell(e.config.Command)
-	cmd.Env = e.environ(d)
+	cmd.Env = e.environ(ctx, d)
 	streams, err := process.OpenStreams(cmd, len(d.Body) > 0)
 	if err != nil {
 		return pawl.OfKind(policy.KindCommand, fmt.Errorf("start the program: %w", err))

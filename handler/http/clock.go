@@ -25,6 +25,15 @@ func startClock(ctx context.Context, bound time.Duration) *clock {
 	return c
 }
 
+// deadline is when the bound, or the context around it, ends; zero: neither does.
+func (c *clock) deadline() time.Time {
+	outer, bounded := c.ctx.Deadline()
+	if !bounded || c.timer != nil && c.until.Before(outer) {
+		return c.until
+	}
+	return outer
+}
+
 // without does what does not count.
 func (c *clock) without(do func() error) error {
 	if c.timer == nil || !c.timer.Stop() {

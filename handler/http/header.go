@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 
@@ -16,7 +17,7 @@ import (
 // describe sets the headers that describe d. Headers of the message come as JSON
 // in one of ours: so no name or value of theirs can pass for another header, and
 // none is lost for its letters.
-func describe(h http.Header, d *pawl.Delivery) {
+func describe(h http.Header, d *pawl.Delivery, until time.Time, last bool) {
 	h.Set("Content-Type", "application/octet-stream")
 	if t := d.Headers["content-type"]; t != "" && plain(t) {
 		h.Set("Content-Type", t)
@@ -27,6 +28,10 @@ func describe(h http.Header, d *pawl.Delivery) {
 		set(h, "Pawl-Key", string(d.Key))
 	}
 	h.Set("Pawl-Attempt", strconv.Itoa(d.Attempt))
+	h.Set("Pawl-Last-Attempt", strconv.FormatBool(last))
+	if !until.IsZero() {
+		h.Set("Pawl-Deadline", string(wire.AppendTime(nil, until)))
+	}
 	h.Set("Pawl-Token", d.Token.String())
 	if plain(d.ID) {
 		// It also lets the client send again what met a connection that was just closed.

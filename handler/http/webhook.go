@@ -2,14 +2,17 @@ package http
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -33,6 +36,8 @@ type Config struct {
 	// Output, if not nil, gets the body of a reply with a status of 2xx, before Handle returns. No such reply states a
 	// verdict then.
 	Output func(d *pawl.Delivery, body []byte)
+	// Logger logs what is odd about verdicts; nil is slog.Default.
+	Logger *slog.Logger
 }
 
 // Limits of a reply.
@@ -57,6 +62,8 @@ type Hook struct {
 	url    *url.URL
 	fixed  http.Header
 	client *http.Client
+
+	unknown atomic.Bool // a member of a verdict was unknown, and that was logged
 }
 
 // New returns the handler.
@@ -68,6 +75,7 @@ func New(c Config) (*Hook, error) {
 	if c.Replies == nil {
 		c.Replies = NewReplies()
 	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Method == "" {
 		c.Method = http.MethodPost
 	}
@@ -97,7 +105,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	c := startClock(ctx, h.config.Timeout)
 	defer c.close()
-	reply, err := h.client.Do(h.request(c.ctx, d))
+	reply, err := h.client.Do(h.request(c, d))
 	if err != nil {
 		return h.failed(ctx, c, err)
 	}
@@ -156,6 +164,10 @@ func (h *Hook) worded(ctx context.Context, c *clock, d *pawl.Delivery, reply *ht
 	if err == nil {
 		v, bad := wire.ParseReply(text)
 		if bad == nil {
+			if v.Unknown != "" && h.unknown.CompareAndSwap(false, true) {
+				h.config.Logger.Warn("a verdict has a member that is unknown; it is left out", "member", v.Unknown,
+					"id", d.ID, "next", "correct it; a verdict has: "+wire.Members)
+			}
 			return v.Settle(d, policy.KindService)
 		}
 		err = bad
@@ -169,9 +181,9 @@ func isVerdict(contentType string) bool {
 	return media == ContentVerdict
 }
 
-func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
+func (h *Hook) request(c *clock, d *pawl.Delivery) *http.Request {
 	header := h.fixed.Clone()
-	describe(header, d)
+	describe(header, d, c.deadline(), policy.LastAttempt(c.ctx, policy.KindService))
 	r := &http.Request{
 		Method: h.config.Method, URL: h.url, Host: h.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -188,7 +200,7 @@ func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
 	if h.config.Request != nil {
 		h.config.Request(r, d)
 	}
-	return r.WithContext(ctx)
+	return r.WithContext(c.ctx)
 }
 
 // failed says why there was no reply.

@@ -45,7 +45,7 @@ func delivery() *pawl.Delivery {
 func TestWhatIsSent(t *testing.T) {
 	var got *http.Request
 	var body []byte
-	h := hook(t, Config{Method: "PUT", Headers: map[string]string{"X-Api": "1"}},
+	h := hook(t, Config{Method: "PUT", Headers: map[string]string{"X-Api": "1"}, Timeout: time.Minute},
 		func(_ http.ResponseWriter, r *http.Request) {
 			got = r
 			body, _ = io.ReadAll(r.Body)
@@ -58,13 +58,18 @@ func TestWhatIsSent(t *testing.T) {
 		t.Errorf("%s %s with %q", got.Method, got.URL, body)
 	}
 	for name, want := range map[string]string{
-		"Pawl-Id": "m1", "Pawl-Topic": "mail", "Pawl-Key": "k 1", "Pawl-Attempt": "2", "Pawl-Token": d.Token.String(),
+		"Pawl-Id": "m1", "Pawl-Topic": "mail", "Pawl-Key": "k 1", "Pawl-Attempt": "2", "Pawl-Last-Attempt": "false",
+		"Pawl-Token":   d.Token.String(),
 		"Traceparent":  "00-1-2-01",
 		"Content-Type": "text/plain", "X-Api": "1", "Injected": "", "Idempotency-Key": "m1",
 	} {
 		if v := got.Header.Get(name); v != want {
 			t.Errorf("%s is %q, want %q", name, v, want)
 		}
+	}
+	ends, err := time.Parse(time.RFC3339, got.Header.Get("Pawl-Deadline"))
+	if left := time.Until(ends); err != nil || left < 30*time.Second || left > time.Minute {
+		t.Errorf("the deadline is in %v, %v", left, err)
 	}
 	if user, password, _ := got.BasicAuth(); user != "user" || password != "secret" {
 		t.Errorf("the user of the URL is sent as %s:%s", user, password)

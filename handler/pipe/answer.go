@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/handler/internal/process"
 	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/policy"
 )
@@ -18,7 +20,7 @@ import (
 type answer struct {
 	verdict wire.Verdict
 	err     error
-	line    string // the beginning of a bad one
+	line    []byte // a bad one; part of the buffer
 }
 
 // listen reads verdicts until stdout ends, and returns why the child must be
@@ -40,7 +42,11 @@ func (c *child) listen(stdout *os.File) error {
 			line := buf[begin : scanned+i]
 			begin, scanned = scanned+i+1, scanned+i+1
 			if line = bytes.TrimSpace(line); len(line) > 0 {
-				answers = append(answers, parse(line))
+				if a := parse(line); errors.Is(a.err, wire.ErrStray) {
+					c.stray(a)
+				} else {
+					answers = append(answers, a)
+				}
 			}
 		}
 		if len(answers) > 0 {
@@ -69,17 +75,36 @@ func (c *child) listen(stdout *os.File) error {
 // lastWords takes what a program that has ended wrote without the end of a line: a
 // verdict if it is a whole one, and nothing otherwise, because it may be the half of one.
 func (c *child) lastWords(line []byte) {
-	if v, err := wire.ParseVerdict(bytes.TrimSpace(line)); err == nil {
-		c.take([]answer{{verdict: v}})
+	line = bytes.TrimSpace(line)
+	switch a := parse(line); {
+	case a.err == nil:
+		c.take([]answer{a})
+	case len(line) > 0 && errors.Is(a.err, wire.ErrStray):
+		c.stray(a)
 	}
 }
 
 func parse(line []byte) answer {
 	v, err := wire.ParseVerdict(line)
-	if err == nil {
-		return answer{verdict: v}
+	return answer{v, err, line}
+}
+
+// beginning is what a log and a reason have of the line.
+func (a *answer) beginning() string { return string(a.line[:min(len(a.line), 200)]) }
+
+// stray treats a line as one that the program wrote to stderr.
+func (c *child) stray(a answer) {
+	p := c.pipe
+	p.mu.Lock()
+	p.stats.Stray++
+	first := p.stats.Stray == 1
+	p.mu.Unlock()
+	if first {
+		p.config.Logger.Warn("a line that a program wrote to stdout is not a verdict; such lines are taken for its log",
+			"child", c.n, "line", a.beginning(), "error", a.err,
+			"next", "write to stderr, or answer with one line of JSON that has id, token and verdict")
 	}
-	return answer{verdict: v, err: err, line: string(line[:min(len(line), 200)])}
+	_, _ = (&process.Lines{Prefix: c.prefix(), Out: p.config.Stderr}).Write(append(slices.Clip(a.line), '\n'))
 }
 
 // take settles what answers are about, and gives the child more.
@@ -99,6 +124,12 @@ func (c *child) take(answers []answer) {
 			p.complain(p.stats.Stale, "verdict for a delivery that the program does not hold; it is ignored", c, "id",
 				a.verdict.ID)
 		default:
+			if name := a.verdict.Unknown; name != "" {
+				if p.stats.Unknown++; p.stats.Unknown == 1 {
+					p.config.Logger.Warn("a verdict has a member that is unknown; it is left out", "child", c.n,
+						"member", name, "id", a.verdict.ID, "next", "correct it; a verdict has: "+wire.Members)
+				}
+			}
 			p.answered, p.unready, p.failing = true, 0, nil
 			c.answers++
 			c.window.answered(now.Sub(k.at), held, c.overtook(k), now)
@@ -131,17 +162,21 @@ func (c *child) drop(k *call) {
 	k.child = nil
 }
 
-// bad lays a line that is not a verdict to the delivery that it is about. If that
+// bad lays a verdict that cannot be read to the delivery that it is about. If that
 // cannot be told, the child is killed, and what it held given again one by one.
 func (c *child) bad(a *answer) {
 	p := c.pipe
 	p.stats.Bad++
-	p.complain(p.stats.Bad, "line that is not a verdict", c, "line", a.line, "error", a.err)
-	err := fmt.Errorf("the program wrote a line that is not a verdict: %w: %s", a.err, a.line)
+	p.complain(p.stats.Bad, "line that is not a verdict", c, "line", a.beginning(), "error", a.err)
+	err := fmt.Errorf("the program wrote a line that is not a verdict: %w: %s", a.err, a.beginning())
 	var about *call
-	for _, k := range c.held {
+	for token, k := range c.held {
 		if k.d.ID == a.verdict.ID || len(c.held) == 1 && a.verdict.ID == "" {
 			about = k
+		}
+		if bytes.Contains(a.line, []byte(token)) { // it is in no other
+			about = k
+			break
 		}
 	}
 	switch {

@@ -105,7 +105,7 @@ func (c *child) run() ending {
 	said := &process.Tail{}
 	heard := make(chan struct{})
 	go func() {
-		process.Read(pipes.Stderr, &process.Lines{Prefix: fmt.Sprintf("[%d] ", c.n), Out: c.pipe.config.Stderr,
+		process.Read(pipes.Stderr, &process.Lines{Prefix: c.prefix(), Out: c.pipe.config.Stderr,
 			Tail: said})
 		close(heard)
 	}()
@@ -133,6 +133,9 @@ func (c *child) run() ending {
 	e.pid = cmd.Process.Pid
 	return e
 }
+
+// prefix is what begins each line of the program's log.
+func (c *child) prefix() string { return fmt.Sprintf("[%d] ", c.n) }
 
 // rise makes c ready for deliveries.
 func (c *child) rise(program *process.Process) {

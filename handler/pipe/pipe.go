@@ -31,8 +31,8 @@ type Config struct {
 	// Rank orders what waits for a child, the lowest first; nil is the order in
 	// which it came.
 	Rank func(*pawl.Delivery) int64
-	// Stderr gets what children write to stderr, a line at a time, each with the
-	// child's number before it.
+	// Stderr gets what children write to stderr, and to stdout beside verdicts, a line at
+	// a time, each with the child's number before it.
 	Stderr *process.Output
 	// Logger logs when a child ends or breaks the protocol; nil is slog.Default.
 	Logger *slog.Logger
@@ -96,9 +96,24 @@ type Stats struct {
 	Crashed  int // of these, that ended by themselves, and not with exit status 0 after an answer
 	Killed   int // of these, that were killed: a delivery's time was over, or they did not answer, or not as agreed
 	Stale    int // verdicts for deliveries that the child does not hold
-	Bad      int // lines that are not verdicts
+	Bad      int // verdicts that cannot be read
+	Stray    int // lines that do not begin like a verdict: the program's log
+	Unknown  int // verdicts with members that are unknown
 	Regiven  int // deliveries given again after their child ended
 	Window   int // deliveries that all children together may hold now
+}
+
+// Plus adds what an earlier pipe counted.
+func (s Stats) Plus(before Stats) Stats {
+	s.Restarts += before.Restarts
+	s.Crashed += before.Crashed
+	s.Killed += before.Killed
+	s.Stale += before.Stale
+	s.Bad += before.Bad
+	s.Stray += before.Stray
+	s.Unknown += before.Unknown
+	s.Regiven += before.Regiven
+	return s
 }
 
 // call is a delivery on its way through a pipe. It is guarded by Pipe.mu, but
@@ -148,9 +163,7 @@ func Start(c Config) *Pipe {
 // child is killed, because nothing else stops its work; what else it held is
 // given again.
 func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
-	k := &call{
-		d: d, token: d.Token.String(), line: wire.AppendDelivery(nil, d), born: time.Now(), done: make(chan outcome, 1),
-	}
+	k := &call{d: d, token: d.Token.String(), born: time.Now(), done: make(chan outcome, 1)}
 	k.until = k.born.Add(d.Deadline)
 	if p.config.Rank != nil {
 		k.rank = p.config.Rank(d)
@@ -158,6 +171,7 @@ func (p *Pipe) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if t, ok := ctx.Deadline(); ok {
 		k.until = t
 	}
+	k.line = wire.AppendDelivery(nil, d, k.until, policy.LastAttempt(ctx, policy.KindCommand))
 	p.mu.Lock()
 	p.place(k)
 	p.mu.Unlock()

@@ -44,9 +44,9 @@ running may finish, for as long as --drain says. The second one ends at once; wh
 running is claimed again elsewhere. Programs never outlive this process.
 
 --exec starts CMD for every delivery, with the shell. The body is on its stdin; in
-its environment are PAWL_ID PAWL_TOPIC PAWL_KEY PAWL_ATTEMPT PAWL_TOKEN
-PAWL_TRACEPARENT, and PAWL_HEADERS as JSON; over Kafka PAWL_LOG, too. Its exit code is
-the verdict:
+its environment are PAWL_ID PAWL_TOPIC PAWL_KEY PAWL_ATTEMPT PAWL_LAST_ATTEMPT
+PAWL_DEADLINE PAWL_TOKEN PAWL_TRACEPARENT, and PAWL_HEADERS as JSON; over Kafka PAWL_LOG,
+too. Its exit code is the verdict:
 
   0   ack       done
   75  retry     again, after a backoff
@@ -60,10 +60,12 @@ written, because the disk is full or nobody reads it, the output is lost and wor
 continues: the verdicts do not change.
 
 --pipe starts CMD --concurrency times and keeps it. CMD reads a line of JSON per
-delivery: {"id","topic","key","attempt","token","headers","body" | "body_base64"} and
-answers each with a line: {"id","token","verdict":"ack|retry|dead|release"}, and
-optionally "reason","kind","after_seconds","hold_seconds","emit":[message…]. Answers
-may come in any order. Over Kafka a delivery has "log" as well: partition, offset,
+delivery: {"id","topic","key","attempt","last_attempt","deadline","token","headers",
+"body" | "body_base64"} and answers each with a line:
+{"id","token","verdict":"ack|retry|dead|release"}, and optionally "reason","kind",
+"class":"transient|throttled|permanent","attrs":{name: value…},"after_seconds",
+"hold_seconds","emit":[message…]. Any other line on its stdout is taken for its log, as
+all of its stderr is. Answers may come in any order. Over Kafka a delivery has "log" as well: partition, offset,
 timestamp, null_body, and all headers. Messages of one key are handed over one at a
 time. A retry comes after after_seconds at the earliest, and later if the policy's
 backoff is longer. A CMD that dies is started again; what it held is retried. If it
@@ -253,7 +255,7 @@ func summary(w *serve.Worked) string {
 		n    int
 		what string
 	}{{int(w.Lost), "leases lost"}, {w.Restarts, "programs started again"}, {w.StaleVerdicts, "verdicts about nothing"},
-		{w.BadVerdicts, "bad verdicts"}} {
+		{w.BadVerdicts, "bad verdicts"}, {w.StrayLines, "lines that are not verdicts"}} {
 		if extra.n > 0 {
 			fmt.Fprintf(&text, ", %d %s", extra.n, extra.what)
 		}

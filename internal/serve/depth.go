@@ -2,10 +2,12 @@ package serve
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/figures"
@@ -145,7 +147,8 @@ func (d *Daemon) ownMetrics() []observe.Metric {
 			set(float64(t.Late), t.Name)
 		}
 	}
-	all := []observe.Metric{observe.ProgramRestarts(d.programRestarts), observe.HandlersLate(late)}
+	all := []observe.Metric{observe.ProgramRestarts(d.programRestarts), observe.ProgramLines(d.programLines),
+		observe.HandlersLate(late)}
 	if d.Dropped != nil {
 		all = append(all, observe.LogDropped(d.Dropped))
 	}
@@ -155,15 +158,30 @@ func (d *Daemon) ownMetrics() []observe.Metric {
 // programRestarts counts the starts of kept programs beyond the first ones, by topic and
 // by how the program before had ended.
 func (d *Daemon) programRestarts(set func(value float64, labels ...string)) {
-	for _, c := range d.served {
-		k, ok := c.runner.(*keeper)
-		if !ok {
-			continue
+	for topic, s := range d.keptPrograms() {
+		set(float64(s.Restarts-s.Crashed-s.Killed), topic, "left")
+		set(float64(s.Crashed), topic, "crashed")
+		set(float64(s.Killed), topic, "killed")
+	}
+}
+
+// programLines counts what kept programs wrote to stdout that is not a verdict as it should be.
+func (d *Daemon) programLines(set func(value float64, labels ...string)) {
+	for topic, s := range d.keptPrograms() {
+		set(float64(s.Stray), topic, "log")
+		set(float64(s.Bad), topic, "broken")
+		set(float64(s.Stale), topic, "stale")
+		set(float64(s.Unknown), topic, "unknown_member")
+	}
+}
+
+func (d *Daemon) keptPrograms() iter.Seq2[string, pipe.Stats] {
+	return func(yield func(string, pipe.Stats) bool) {
+		for _, c := range d.served {
+			if k, ok := c.runner.(*keeper); ok && !yield(k.topic.Name, k.stats()) {
+				return
+			}
 		}
-		e := k.restarts()
-		set(float64(e.left), k.topic.Name, "left")
-		set(float64(e.crashed), k.topic.Name, "crashed")
-		set(float64(e.killed), k.topic.Name, "killed")
 	}
 }
 

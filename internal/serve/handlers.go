@@ -45,9 +45,10 @@ var handlerKinds = map[string]func(*config.Topic, *programs, *hook.Replies) (run
 	config.Pipe: func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
 		return &keeper{programs: p, topic: t}, nil
 	},
-	config.HTTP: func(t *config.Topic, _ *programs, replies *hook.Replies) (runner, error) {
+	config.HTTP: func(t *config.Topic, p *programs, replies *hook.Replies) (runner, error) {
 		h, err := hook.New(hook.Config{
 			URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies,
+			Logger: p.forTopics(t.Name),
 		})
 		if err != nil {
 			return nil, err
@@ -171,8 +172,13 @@ func (p *programs) exec(command string) pawl.Handler {
 // pipe starts programs that are kept, for some topics.
 func (p *programs) pipe(c pipe.Config, topics ...string) *pipe.Pipe {
 	c.Launcher, c.Stderr = p.launcher, p.stderr
-	c.Logger = p.logger.With(slog.String("queue_topic", strings.Join(topics, ",")))
+	c.Logger = p.forTopics(topics...)
 	return pipe.Start(c)
+}
+
+// forTopics is the logger of a handler.
+func (p *programs) forTopics(names ...string) *slog.Logger {
+	return p.logger.With(slog.String("queue_topic", strings.Join(names, ",")))
 }
 
 // pipeSlots is how many handlers of kept programs may run at once: how many should

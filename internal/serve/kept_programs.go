@@ -26,8 +26,8 @@ type keeper struct {
 
 	mu      sync.Mutex
 	current *pipe.Pipe
-	ended   ends  // those of the pipes before
-	reason  error // why the ones before were given up
+	past    pipe.Stats // of the pipes before
+	reason  error      // why the ones before were given up
 	since   time.Time
 }
 
@@ -65,27 +65,20 @@ func (k *keeper) renew() (before *pipe.Pipe) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if before = k.current; before != nil {
-		k.ended = k.ended.plus(before.Stats())
+		k.past = before.Stats().Plus(k.past)
 	}
 	k.current, k.since = p, time.Now()
 	return before
 }
 
-// ends is how often programs ended and were started again.
-type ends struct{ left, crashed, killed int }
-
-func (e ends) plus(s pipe.Stats) ends {
-	return ends{e.left + s.Restarts - s.Crashed - s.Killed, e.crashed + s.Crashed, e.killed + s.Killed}
-}
-
-// restarts is how often that was since the daemon began.
-func (k *keeper) restarts() ends {
+// stats is what was counted since the daemon began.
+func (k *keeper) stats() pipe.Stats {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.current == nil {
-		return ends{}
+		return pipe.Stats{}
 	}
-	return k.ended.plus(k.current.Stats())
+	return k.current.Stats().Plus(k.past)
 }
 
 // failing says why no program carries anything out. Those that were just started must first

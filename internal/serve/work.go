@@ -53,6 +53,7 @@ type Worked struct {
 	Restarts       int     `json:"restarts"`
 	StaleVerdicts  int     `json:"stale_verdicts"`
 	BadVerdicts    int     `json:"bad_verdicts"`
+	StrayLines     int     `json:"stray_lines"` // on stdout, beside verdicts
 	ElapsedSeconds float64 `json:"elapsed_seconds"`
 }
 
@@ -191,7 +192,7 @@ func (w *worker) account(d *dispatch.Dispatcher, took time.Duration) Worked {
 	}
 	if w.pipe != nil {
 		s := w.pipe.Stats()
-		done.Restarts, done.StaleVerdicts, done.BadVerdicts = s.Restarts, s.Stale, s.Bad
+		done.Restarts, done.StaleVerdicts, done.BadVerdicts, done.StrayLines = s.Restarts, s.Stale, s.Bad, s.Stray
 	}
 	return done
 }

@@ -13,12 +13,12 @@ import (
 
 // AppendDelivery appends d as a line, with its end:
 //
-//	{"id", "topic", "key", "attempt", "token", "headers", "body" | "body_base64"}
+//	{"id", "topic", "key", "attempt", "last_attempt", "deadline", "token", "headers", "body" | "body_base64"}
 //
-// All fields are always there. A message without a key has null there; one whose key is not
-// valid UTF-8 has null and "key_base64". What a log has of a message is in "log", behind
-// "headers".
-func AppendDelivery(dst []byte, d *pawl.Delivery) []byte {
+// A zero deadline is left out; all other fields are always there. A message without a key
+// has null there; one whose key is not valid UTF-8 has null and "key_base64". What a log has
+// of a message is in "log", behind "headers".
+func AppendDelivery(dst []byte, d *pawl.Delivery, deadline time.Time, last bool) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = AppendText(dst, d.ID)
 	dst = append(dst, `,"topic":`...)
@@ -27,6 +27,12 @@ func AppendDelivery(dst []byte, d *pawl.Delivery) []byte {
 	dst = appendKey(dst, d.Key)
 	dst = append(dst, `,"attempt":`...)
 	dst = strconv.AppendInt(dst, int64(d.Attempt), 10)
+	dst = append(dst, `,"last_attempt":`...)
+	dst = strconv.AppendBool(dst, last)
+	if !deadline.IsZero() {
+		dst = append(dst, `,"deadline":"`...)
+		dst = append(AppendTime(dst, deadline), '"')
+	}
 	dst = append(dst, `,"token":`...)
 	dst = AppendText(dst, d.Token.String())
 	dst = append(dst, `,"headers":`...)
@@ -113,6 +119,11 @@ func AppendLog(dst []byte, l pawl.LogRecord) []byte {
 		dst = append(dst, '}')
 	}
 	return append(dst, "]}"...)
+}
+
+// AppendTime appends t as programs get it: in UTC, to the millisecond.
+func AppendTime(dst []byte, t time.Time) []byte {
+	return t.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
 }
 
 const hex = "0123456789abcdef"

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -24,25 +26,50 @@ type Verdict struct {
 	Verdict   string // one of the four
 	Reason    string
 	Kind      string
-	After     time.Duration // before a retry, after a release
-	Hold      time.Duration // after an ack
+	Class     string            // of a retry: transient or throttled
+	Attrs     map[string]string // facts of a failure
+	Unknown   string            // a member that neither a verdict nor a delivery has; empty: there is none
+	After     time.Duration     // before a retry, after a release
+	Hold      time.Duration     // after an ack
 	Emit      []Draft
 	Output    []byte // JSON of any kind, for the caller
 }
+
+// reading is a verdict that is being read.
+type reading struct {
+	*Verdict
+	stated bool // it has the member verdict
+	echo   bool // it has members that only a delivery has
+}
+
+// Members are the members of a verdict.
+const Members = "id, token, verdict, reason, kind, class, attrs, after_seconds, hold_seconds, emit, output"
 
 // maxEmits is what one settlement may emit, store.MaxEmit. Of more, one too many is kept, so that
 // the settlement is refused and a short line does not become a long list.
 const maxEmits = 10_000
 
-// ParseVerdict reads one verdict; v keeps no part of line. Fields that are not
-// of a verdict are passed over, so that a worker may answer with the delivery it
-// got and a verdict added. With an error, v has the id where it could be read, so
-// that the error can be laid to a delivery.
+// maxFacts bounds the facts that are read; of these, [pawl.MaxAttrs] are kept.
+const maxFacts = 1000
+
+// ErrStray is the error of a line that does not begin like a verdict: something that a program printed.
+var ErrStray = errors.New("not a verdict")
+
+// ParseVerdict reads one verdict; v keeps no part of line. Fields of a delivery are passed
+// over, so that a worker may answer with the delivery it got and a verdict added. With an
+// error, v has id and token where they could be read, so that the error can be laid to a
+// delivery. What was not meant as a verdict is an [ErrStray].
 func ParseVerdict(line []byte) (v Verdict, err error) {
-	if err := v.parse(line); err != nil {
+	r := reading{Verdict: &v}
+	if err := r.parse(line); err != nil {
+		if !r.meant() && !(bytes.HasPrefix(line, []byte("{")) && almost.Match(line)) {
+			return v, fmt.Errorf("%w: %w", ErrStray, err)
+		}
 		return v, err
 	}
 	switch {
+	case !r.meant():
+		return v, fmt.Errorf("%w: %w", ErrStray, v.check())
 	case v.ID == "" && v.Token == "":
 		return v, whole(`"id" and "token" are missing; repeat those of the delivery`)
 	case v.ID == "":
@@ -53,18 +80,25 @@ func ParseVerdict(line []byte) (v Verdict, err error) {
 	return v, v.check()
 }
 
+// almost is how the member verdict looks in what is not JSON.
+var almost = regexp.MustCompile(`verdict['"]?\s*:`)
+
+// meant reports whether what was read of a line is part of a verdict. A delivery that a program
+// prints has id and token, too.
+func (r *reading) meant() bool { return r.stated || r.ID != "" && r.Token != "" && !r.echo }
+
 // ParseReply reads a verdict where it is known which delivery it is about: id and
 // token may be missing.
 func ParseReply(text []byte) (v Verdict, err error) {
-	if err := v.parse(text); err != nil {
+	if err := (&reading{Verdict: &v}).parse(text); err != nil {
 		return v, err
 	}
 	return v, v.check()
 }
 
-func (v *Verdict) parse(line []byte) error {
+func (r *reading) parse(line []byte) error {
 	s := scanner{data: line}
-	s.fields(func(name []byte, _ int) { s.verdictValue(string(name), v) })
+	s.fields(func(name []byte, _ int) { s.verdictValue(string(name), r) })
 	s.end()
 	if s.err != nil {
 		return s.err
@@ -80,15 +114,15 @@ const throttled = "RateLimit"
 // kind of failures that state none.
 func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
 	reason := cmp.Or(v.Reason, "the program's verdict is "+v.Verdict)
-	fail := pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), kind), errors.New(reason))
+	fail := pawl.WithAttrs(pawl.OfKind(cmp.Or(pawl.Kind(v.Kind), kind), errors.New(reason)), v.Attrs)
 	d.Hold(v.Hold)
 	switch v.Verdict {
 	case Retry:
 		switch {
+		case v.Class == pawl.ClassThrottled.String(), v.Class == "" && v.Kind == throttled && v.After > 0:
+			return pawl.Throttled(fail, v.After)
 		case v.After == 0:
 			return fail
-		case v.Kind == throttled:
-			return pawl.Throttled(fail, v.After)
 		}
 		return pawl.NotBefore(fail, v.After)
 	case Dead:
@@ -103,7 +137,8 @@ func (v *Verdict) Settle(d *pawl.Delivery, kind pawl.Kind) error {
 	return nil
 }
 
-func (s *scanner) verdictValue(name string, v *Verdict) {
+func (s *scanner) verdictValue(name string, v *reading) {
+	v.stated = v.stated || name == "verdict"
 	if s.null() {
 		return
 	}
@@ -113,11 +148,15 @@ func (s *scanner) verdictValue(name string, v *Verdict) {
 	case "token":
 		v.Token = string(s.text())
 	case "verdict":
-		v.Verdict = string(s.text())
+		v.Verdict.Verdict = string(s.text())
 	case "reason":
 		v.Reason = string(s.text())
 	case "kind":
 		v.Kind = string(s.text())
+	case "class":
+		v.Class = string(s.text())
+	case "attrs":
+		v.Attrs = s.attrs()
 	case "after_seconds":
 		v.After = s.seconds()
 	case "hold_seconds":
@@ -133,9 +172,39 @@ func (s *scanner) verdictValue(name string, v *Verdict) {
 		from := s.pos
 		s.skip()
 		v.Output = bytes.Clone(s.data[from:s.pos])
+	case "topic", "key", "key_base64", "attempt", "last_attempt", "deadline", "headers", "log", "body", "body_base64":
+		v.echo = true
+		s.skip()
 	default:
+		if v.Unknown == "" {
+			v.Unknown = quoted(name)
+		}
 		s.skip()
 	}
+}
+
+// attrs reads facts of a failure. One that is not a text is kept as it is written, a null
+// is left out.
+func (s *scanner) attrs() map[string]string {
+	attrs := map[string]string{}
+	s.fields(func(name []byte, _ int) {
+		key := string(name)
+		switch c := s.peek(); {
+		case s.null():
+		case c == '"':
+			attrs[key] = string(s.text())
+		case c == '{' || c == '[':
+			s.unexpected("a text, a number, true or false as a fact")
+		default:
+			from := s.pos
+			s.skip()
+			attrs[key] = string(s.data[from:s.pos])
+		}
+		if len(attrs) > maxFacts {
+			s.fail(s.pos, "more than %d facts", maxFacts)
+		}
+	})
+	return attrs
 }
 
 // check finds what contradicts itself.
@@ -145,10 +214,20 @@ func (v *Verdict) check() error {
 		return whole("verdict is " + quoted(v.Verdict) + "; it is ack, retry, dead or release")
 	case v.Verdict != Ack && len(v.Emit) > 0:
 		return whole("emit goes with ack, not with " + v.Verdict)
+	case len(v.Attrs) > 0 && v.Verdict != Retry && v.Verdict != Dead:
+		return whole("attrs goes with retry and dead, not with " + v.Verdict)
+	case !slices.Contains(classes[v.Verdict], v.Class):
+		return whole("class is " + quoted(v.Class) + "; with retry it is transient or throttled, with dead permanent")
 	case v.After > 0 && (v.Verdict == Ack || v.Verdict == Dead):
 		return whole("after_seconds goes with retry and release, not with " + v.Verdict)
 	}
 	return nil
+}
+
+// classes are those that go with a verdict.
+var classes = map[string][]string{
+	Ack: {""}, Release: {""}, Dead: {"", pawl.ClassPermanent.String()},
+	Retry: {"", pawl.ClassTransient.String(), pawl.ClassThrottled.String()},
 }
 
 func whole(why string) error { return &Error{Why: why} }

@@ -138,12 +138,15 @@ func TestParseVerdict(t *testing.T) {
 
 func TestParseVerdictErrors(t *testing.T) {
 	for line, want := range map[string]string{
-		`hello`:                                   "column 1: expected '{'",
-		`{"verdict":"ack"}`:                       `"id" and "token" are missing`,
-		`{"token":"t","verdict":"ack"}`:           `"id" is missing`,
-		`{"id":"a","verdict":"ack"}`:              `"token" is missing`,
-		`{"id":"a","token":"t"}`:                  "verdict is missing; it is ack, retry, dead or release",
-		`{"id":"a","token":"t","verdict":"done"}`: `verdict is "done"; it is`,
+		`hello`:                                                      "not a verdict: column 1: expected '{'",
+		`{"id":"a","msg":"verdict: x"}`:                              "not a verdict: verdict is missing",
+		`{"id":"a","token":"t","topic":"mail"}`:                      "not a verdict: verdict is missing",
+		`{"id":7,"msg":"x"}`:                                         "not a verdict: column 7: expected a text",
+		`{"verdict":"ack"}`:                                          `"id" and "token" are missing`,
+		`{"token":"t","verdict":"ack"}`:                              `"id" is missing`,
+		`{"id":"a","verdict":"ack"}`:                                 `"token" is missing`,
+		`{"id":"a","token":"t"}`:                                     "verdict is missing; it is ack, retry, dead or release",
+		`{"id":"a","token":"t","verdict":"done"}`:                    `verdict is "done"; it is`,
 		`{"id":"a","token":"t","verdict":"dead","after_seconds":1}`:  "after_seconds goes with retry and release",
 		`{"id":"a","token":"t","verdict":"ack","after_seconds":1}`:   "after_seconds goes with retry and release",
 		`{"id":"a","token":"t","verdict":"retry","emit":[{}]}`:       "emit goes with ack",
@@ -154,7 +157,7 @@ func TestParseVerdictErrors(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", line, err, want)
 		}
-		if strings.HasPrefix(line, `{"id"`) && v.ID != "a" {
+		if strings.HasPrefix(line, `{"id":"`) && v.ID != "a" {
 			t.Errorf("%s: the id is lost", line)
 		}
 	}
@@ -169,11 +172,13 @@ func TestAppendDelivery(t *testing.T) {
 		{Message: pawl.Message{ID: "i", Topic: "t", Key: []byte{0xfe}, Body: []byte("12345678901234567890.10")},
 			Attempt: 7, Token: pawl.Token{Fence: 1 << 62, Lane: -5, Seq: 9}},
 	} {
-		line := wire.AppendDelivery([]byte("before "), &d)
+		line := wire.AppendDelivery([]byte("before "), &d, time.UnixMilli(1_700_000_000_123), true)
 		var got struct {
 			ID, Topic, Token string
 			Key, Body        *string
 			Attempt          int
+			LastAttempt      bool `json:"last_attempt"`
+			Deadline         time.Time
 			Headers          map[string]string
 			KeyBase64        []byte  `json:"key_base64"`
 			BodyBase64       *[]byte `json:"body_base64"`
@@ -192,7 +197,7 @@ func TestAppendDelivery(t *testing.T) {
 			key = []byte(*got.Key)
 		}
 		same := got.ID == d.ID && got.Topic == d.Topic && got.Token == d.Token.String() && got.Attempt == d.Attempt &&
-			got.Headers != nil
+			got.Headers != nil && got.LastAttempt && got.Deadline.UnixMilli() == 1_700_000_000_123
 		if !same || !bytes.Equal(body, d.Body) || !bytes.Equal(key, d.Key) || (key == nil) != (d.Key == nil) ||
 			fmt.Sprint(got.Headers) != fmt.Sprint(d.Headers) {
 			t.Errorf("%s\nis not %+v", line, d)
@@ -256,7 +261,7 @@ func BenchmarkAppendDelivery(b *testing.B) {
 		Body: []byte(base64.StdEncoding.EncodeToString(make([]byte, 300)))}}
 	var line []byte
 	for b.Loop() {
-		line = wire.AppendDelivery(line[:0], &d)
+		line = wire.AppendDelivery(line[:0], &d, time.Now(), false)
 	}
 }
 
@@ -273,8 +278,8 @@ func (inLog) RawHeaders() []pawl.RawHeader {
 
 func TestDeliveryFromALog(t *testing.T) {
 	line := wire.AppendDelivery(nil, &pawl.Delivery{Message: pawl.Message{ID: "m1", Topic: "mail"}, Attempt: 1,
-		Log: inLog{}})
-	want := `{"id":"m1","topic":"mail","key":null,"attempt":1,"token":"0.0.0","headers":{},` +
+		Log: inLog{}}, time.Time{}, false)
+	want := `{"id":"m1","topic":"mail","key":null,"attempt":1,"last_attempt":false,"token":"0.0.0","headers":{},` +
 		`"log":{"partition":3,"offset":1099511627776,"timestamp":"1970-01-01T00:00:01.5Z","null_body":true,"headers":[` +
 		`{"name":"a\u0000\ufffd","value_base64":"/w=="},{"name":"a","value_base64":""},{"name":"a","value_base64":null}]},"body":""}` +
 		"\n"

@@ -21,6 +21,5 @@ var managerVariables = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"
 // DeliveryVariables describe a delivery.
 var DeliveryVariables = []string{
 	"PAWL_ID", "PAWL_TOPIC", "PAWL_KEY", "PAWL_KEY_BASE64", "PAWL_ATTEMPT", "PAWL_TOKEN", "PAWL_TRACEPARENT",
-	"PAWL_HEADERS",
-	"PAWL_LOG",
+	"PAWL_HEADERS", "PAWL_LOG", "PAWL_DEADLINE", "PAWL_LAST_ATTEMPT",
 }

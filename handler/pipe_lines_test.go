@@ -1,0 +1,107 @@
+package handler_test
+
+import (
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
+	"github.com/pawl-dev/pawl/handler/pipe"
+	"github.com/pawl-dev/pawl/policy"
+)
+
+func TestPipeNoiseOnStdoutIsTheProgramsLog(t *testing.T) {
+	t.Parallel()
+	var logged, log lockedBuffer
+	p := pipe.Start(pipe.Config{Command: worker("noisy"), InFlight: 8, Launcher: newLauncher(t),
+		Stderr: handler.NewOutput(&logged, nil), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	t.Cleanup(p.Close)
+	for i, err := range handle(t.Context(), p, make([]string, 30)...) {
+		if err != nil {
+			t.Errorf("m%d: %v", i, err)
+		}
+	}
+	if s := p.Stats(); s.Stray != 90 || s.Bad+s.Stale+s.Restarts+s.Regiven != 0 {
+		t.Errorf("%+v", s)
+	}
+	if text := logged.String(); strings.Count(text, "[1] ") != 90 || !strings.Contains(text, "[1] working on m7\n") {
+		t.Errorf("the log of the program is:\n%s", text)
+	}
+	if text := log.String(); strings.Count(text, "level=WARN") != 1 ||
+		!strings.Contains(text, "write to stderr, or answer") {
+		t.Errorf("logged:\n%s", text)
+	}
+}
+
+func TestPipeBrokenVerdictIsLaidToTheDeliveryWhoseTokenItHas(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, pipe.Config{Command: worker("echo"), InFlight: 8})
+	bodies := make([]string, 20)
+	bodies[7] = "do repr"
+	for i, err := range handle(t.Context(), p, bodies...) {
+		if (i == 7) != (err != nil) {
+			t.Errorf("m%d: %v", i, err)
+		}
+	}
+	if s := p.Stats(); s.Bad != 1 || s.Restarts+s.Regiven != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestPipeNamesUnknownMembersOfAVerdict(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	p := pipe.Start(pipe.Config{Command: worker(`say "ack" ,"after_second":3`), Launcher: newLauncher(t),
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	t.Cleanup(p.Close)
+	for range 3 {
+		if err := p.Handle(t.Context(), message("m", "")); err != nil {
+			t.Error(err)
+		}
+	}
+	text := log.String()
+	if p.Stats().Unknown != 3 || strings.Count(text, "after_second\\\"") != 1 ||
+		!strings.Contains(text, "after_seconds, hold_seconds") {
+		t.Errorf("%+v, logged:\n%s", p.Stats(), text)
+	}
+}
+
+func TestPipeVerdictsStateClassAndFacts(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, pipe.Config{Command: worker("echo")})
+	for more, want := range map[string]pawl.Failure{
+		`"retry" ,"class":"throttled"`: {Class: pawl.ClassThrottled, Kind: policy.KindCommand},
+		`"retry" ,"class":"transient","kind":"RateLimit","after_seconds":2`: {Kind: "RateLimit",
+			After: 2 * time.Second},
+		`"dead" ,"class":"permanent","attrs":{"http_status":404,"host":"a","none":null,"ok":true}`: {
+			Class: pawl.ClassPermanent, Kind: policy.KindCommand,
+			Attrs: map[string]string{"http_status": "404", "host": "a", "ok": "true"}},
+	} {
+		got := pawl.Describe(p.Handle(t.Context(), message("m", "do say "+more)))
+		if got.Err == nil || got.Class != want.Class || got.Kind != want.Kind || got.After != want.After ||
+			!maps.Equal(got.Attrs, want.Attrs) {
+			t.Errorf("%s: got %+v", more, got)
+		}
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
