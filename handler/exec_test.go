@@ -124,18 +124,19 @@ func TestExecHandsOverTheDelivery(t *testing.T) {
 // TestProgramsDoNotSpeakForTheDaemon: to the service manager, whatever has its socket
 // is the daemon.
 func TestProgramsDoNotSpeakForTheDaemon(t *testing.T) {
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID",
+		"LISTEN_FDNAMES"} {
 		t.Setenv(name, "the daemon's")
 	}
 	t.Setenv("OF_ITS_OWN", "kept")
 	var out buffer
 	e := exec.New(exec.Config{Launcher: newLauncher(t),
-		Command: `printf '%s\n' "$OF_ITS_OWN|$NOTIFY_SOCKET|$WATCHDOG_USEC|$WATCHDOG_PID"`,
+		Command: `printf '%s\n' "$OF_ITS_OWN|$NOTIFY_SOCKET|$WATCHDOG_USEC|$WATCHDOG_PID|$LISTEN_FDS|$LISTEN_PID|$LISTEN_FDNAMES"`,
 		Stdout:  handler.NewOutput(&out, nil)})
 	if err := e.Handle(t.Context(), delivery("m1", "")); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); got != "kept|||\n" {
+	if got := out.String(); got != "kept||||||\n" {
 		t.Errorf("a program has %q", got)
 	}
 }

@@ -10,4 +10,9 @@ import (
 // version is set by the linker; empty, the toolchain's own stamp counts.
 var version string
 
-func main() { os.Exit(cli.Main(version)) }
+func main() {
+	if code, ran := asInit(); ran {
+		os.Exit(code)
+	}
+	os.Exit(cli.Main(version))
+}

@@ -8,7 +8,8 @@ import (
 
 // Environ is this process's environment without what describes a delivery,
 // because Pawl may itself be running as somebody's handler, and without what lets it
-// speak with the service manager: a program that does would speak for the daemon.
+// speak with the service manager, or take over its sockets: a program that does would speak
+// for the daemon.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -16,7 +17,9 @@ func Environ() []string {
 	})
 }
 
-var managerVariables = []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}
+var managerVariables = []string{
+	"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_PIDFDID",
+}
 
 // DeliveryVariables describe a delivery.
 var DeliveryVariables = []string{
