@@ -92,7 +92,12 @@ type Failure struct {
 	Attrs map[string]string
 }
 
-func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Error() string {
+	if f.Err == nil { // made by hand
+		return strings.TrimSpace(fmt.Sprintf("%v failure %s", f.Class, f.Kind.Bounded()))
+	}
+	return f.Err.Error()
+}
 
 // Unwrap returns the error that f describes.
 func (f *Failure) Unwrap() error { return f.Err }

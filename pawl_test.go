@@ -175,3 +175,16 @@ func TestFactsOfAFailure(t *testing.T) {
 		t.Fatal("facts made an error of nil")
 	}
 }
+
+// TestAFailureWithoutAnErrorHasAText: one made by hand kept its class only where nobody asked for
+// its text.
+func TestAFailureWithoutAnErrorHasAText(t *testing.T) {
+	f := &pawl.Failure{Class: pawl.ClassPermanent, Kind: "Parser"}
+	d := pawl.Describe(fmt.Errorf("wrapped: %w", f))
+	if f.Error() != "permanent failure Parser" || d.Class != pawl.ClassPermanent || d.Kind != "Parser" {
+		t.Errorf("%q, %+v", f.Error(), d)
+	}
+	if text := (&pawl.Failure{}).Error(); text != "transient failure" {
+		t.Errorf("%q", text)
+	}
+}

@@ -86,7 +86,12 @@ type Fault struct {
 	Facts Facts
 }
 
-func (f *Fault) Error() string { return f.Err.Error() }
+func (f *Fault) Error() string {
+	if f.Err == nil { // made by hand
+		return "failure: " + f.Facts.String()
+	}
+	return f.Err.Error()
+}
 
 // Unwrap returns the error that f describes.
 func (f *Fault) Unwrap() error { return f.Err }
