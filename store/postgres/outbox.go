@@ -22,7 +22,8 @@ const (
 		WHERE x.name <> $1 ORDER BY x.n LIMIT 1`
 	// Views of the application's schema that read the store's tables would keep them from being dropped.
 	dropOutbox = `DROP VIEW IF EXISTS pawl_outbox, pawl_outbox_status, dead_letter_outbox, projection_status;
-		DROP FUNCTION IF EXISTS @outbox_insert(), @outbox_class(text), @outbox_topic(text)`
+		DROP FUNCTION IF EXISTS @outbox_insert(), @outbox_class(text), @outbox_topic(text),
+			@outbox_text(bytea), @outbox_number(text), @outbox_about(text)`
 )
 
 // InstallOutbox implements [store.Outbox]. The views are made in the first schema of the search

@@ -90,15 +90,34 @@ CREATE OR REPLACE FUNCTION @outbox_class(kind text) RETURNS text LANGUAGE sql IM
 		WHEN kind IN ('Rescue', 'Panic', 'Deadline') THEN 'poison' WHEN kind <> '' THEN 'other' END
 $pawl$;
 
+-- The views show messages that somebody sent to the topic in another way, too: one that is not as the outbox makes them must
+-- not fail the others. Bytes that are no text are shown with escapes, a version that is no number is left out.
+CREATE OR REPLACE FUNCTION @outbox_text(b bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS $pawl$
+BEGIN
+	RETURN convert_from(b, 'UTF8');
+EXCEPTION WHEN character_not_in_repertoire OR untranslatable_character THEN
+	RETURN encode(b, 'escape');
+END $pawl$;
+
+CREATE OR REPLACE FUNCTION @outbox_number(n text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT AS $pawl$
+	SELECT CASE WHEN n ~ '^-?[0-9]{1,18}$' THEN n::bigint
+		WHEN n ~ '^[0-9]{19}$' AND n <= '9223372036854775807' COLLATE "C" THEN n::bigint END
+$pawl$;
+
+-- No text of PostgreSQL holds a NUL.
+CREATE OR REPLACE FUNCTION @outbox_about(meta text) RETURNS json LANGUAGE sql IMMUTABLE STRICT AS $pawl$
+	SELECT replace(meta, '\u0000', '\ufffd')::json
+$pawl$;
+
 CREATE OR REPLACE VIEW pawl_outbox_status AS
 WITH held AS (
 	SELECT x.seq, c.owner, c.started, c.ends FROM @claim c CROSS JOIN LATERAL unnest(c.lanes) x(seq)
 	WHERE c.gone IS NULL OR x.seq <> ALL (c.gone)),
 live AS (
-	SELECT m.*, m.meta::json AS about, left(t.name, -6) AS projection FROM @msg m JOIN @topic t ON t.id = m.topic
+	SELECT m.*, @outbox_about(m.meta) AS about, left(t.name, -6) AS projection FROM @msg m JOIN @topic t ON t.id = m.topic
 	WHERE t.name LIKE '%.index' AND m.meta LIKE '%"op"%')
-SELECT encode(l.id, 'hex')::uuid::text AS id, l.projection, convert_from(l.key, 'UTF8') AS doc_id, l.about #>> '{h,op}' AS op,
-	(l.about #>> '{h,version}')::bigint AS version, CASE WHEN h.seq IS NULL THEN 'pending' ELSE 'processing' END AS status,
+SELECT encode(l.id, 'hex')::uuid::text AS id, l.projection, @outbox_text(l.key) AS doc_id, l.about #>> '{h,op}' AS op,
+	@outbox_number(l.about #>> '{h,version}') AS version, CASE WHEN h.seq IS NULL THEN 'pending' ELSE 'processing' END AS status,
 	coalesce(r.attempts, 0) AS attempts, h.owner, h.ends AS lease_until, h.started AS processing_started_at, w.until AS next_retry_at,
 	coalesce(nullif(r.reason, ''), a.data::json ->> 'error') AS last_error,
 	CASE WHEN r.reason LIKE 'released: %: %' THEN split_part(r.reason, ': ', 2) ELSE @outbox_class(a.data::json ->> 'kind') END AS last_error_class,
@@ -107,28 +126,29 @@ FROM live l LEFT JOIN held h ON h.seq = l.seq LEFT JOIN @tried r ON r.seq = l.se
 	LEFT JOIN @lease w ON w.lane = l.lane AND w.token = 0
 	LEFT JOIN LATERAL (SELECT data FROM @attempt a WHERE a.seq = l.seq ORDER BY a.n DESC LIMIT 1) a ON r.seq IS NOT NULL
 UNION ALL
-SELECT encode(d.id, 'hex')::uuid::text, left(t.name, -6), convert_from(d.key, 'UTF8'), d.meta::json #>> '{h,op}',
-	(d.meta::json #>> '{h,version}')::bigint, 'failed', d.attempts, NULL, NULL, NULL, NULL, d.reason, @outbox_class(d.kind),
-	coalesce(to_timestamp((d.meta::json ->> 'e')::bigint / 1000000.0), d.vis)
-FROM @dead d JOIN @topic t ON t.id = d.topic WHERE t.name LIKE '%.index' AND d.meta LIKE '%"op"%';
+SELECT encode(d.id, 'hex')::uuid::text, left(t.name, -6), @outbox_text(d.key), d.about #>> '{h,op}',
+	@outbox_number(d.about #>> '{h,version}'), 'failed', d.attempts, NULL, NULL, NULL, NULL, d.reason, @outbox_class(d.kind),
+	coalesce(to_timestamp((d.about ->> 'e')::bigint / 1000000.0), d.vis)
+FROM (SELECT x.*, @outbox_about(x.meta) AS about FROM @dead x) d JOIN @topic t ON t.id = d.topic
+WHERE t.name LIKE '%.index' AND d.meta LIKE '%"op"%';
 
 -- Dead letters, and those that were replayed: a mark keeps what is known of one, as JSON.
 CREATE OR REPLACE VIEW dead_letter_outbox AS
 WITH dead AS (
-	SELECT d.*, encode(d.id, 'hex')::uuid::text AS name, d.meta::json AS about, t.name AS topic_name,
+	SELECT d.*, encode(d.id, 'hex')::uuid::text AS name, @outbox_about(d.meta) AS about, t.name AS topic_name,
 		d.history[1]::json AS first, d.history[cardinality(d.history)]::json AS last
 	FROM @dead d JOIN @topic t ON t.id = d.topic WHERE t.name LIKE '%.index' AND d.meta LIKE '%"op"%'),
 kept AS (
-	SELECT convert_from(k.key, 'UTF8') AS name, convert_from(k.value, 'UTF8')::jsonb AS v FROM @mark k
+	SELECT @outbox_text(k.key) AS name, convert_from(k.value, 'UTF8')::jsonb AS v FROM @mark k
 	WHERE k.scope >= 'outbox letters/'::bytea AND k.scope < 'outbox letters0'::bytea)
-SELECT d.name AS id, left(d.topic_name, -6) AS projection, d.name AS outbox_id, convert_from(d.body, 'UTF8') AS payload,
+SELECT d.name AS id, left(d.topic_name, -6) AS projection, d.name AS outbox_id, @outbox_text(d.body) AS payload,
 	@outbox_class(d.kind) AS error_class, left(d.reason, 2000) AS error_message,
 	substring(d.reason FROM 'HTTP ([0-9]{3})')::int AS http_status, substring(d.reason FROM '\[([a-z0-9_]+)\]') AS es_error_type,
 	d.attempts, coalesce((d.first ->> 'ended_at')::timestamptz, d.dead_at) AS first_failed_at, d.dead_at AS last_failed_at,
 	coalesce(to_timestamp((d.about ->> 'e')::bigint / 1000000.0), d.vis) AS created_at, d.last ->> 'worker' AS last_owner,
 	d.dead_at AS last_lease_until, d.about #>> '{h,trace_id}' AS trace_id, substring(d.reason FROM 'request ([0-9a-f-]{36})') AS request_id,
 	d.replays::int AS replay_count, NULL::timestamptz AS resolved_at, NULL::text AS resolved_by,
-	convert_from(d.key, 'UTF8') AS doc_id, d.about #>> '{h,op}' AS op, (d.about #>> '{h,version}')::bigint AS version
+	@outbox_text(d.key) AS doc_id, d.about #>> '{h,op}' AS op, @outbox_number(d.about #>> '{h,version}') AS version
 FROM dead d
 UNION ALL
 SELECT k.name, k.v ->> 'projection', k.name, k.v ->> 'payload', k.v ->> 'error_class', k.v ->> 'error_message', (k.v ->> 'http_status')::int,
@@ -142,5 +162,5 @@ CREATE OR REPLACE VIEW projection_status AS
 SELECT substr(s.name, 8) AS projection, s.v ->> 'state' AS state, s.v ->> 'alias' AS alias, s.v ->> 'index' AS index, s.v ->> 'target' AS target,
 	coalesce((s.v ->> 'done')::bigint, 0) AS done, (s.v ->> 'total')::bigint AS total, s.v ->> 'verdict' AS verdict,
 	(s.v ->> 'started_at')::timestamptz AS started_at, s.at AS updated_at
-FROM (SELECT convert_from(e.key, 'UTF8') AS name, convert_from(e.value, 'UTF8')::jsonb AS v, e.at FROM @entry e
+FROM (SELECT @outbox_text(e.key) AS name, convert_from(e.value, 'UTF8')::jsonb AS v, e.at FROM @entry e
 	WHERE e.key >= 'outbox/'::bytea AND e.key < 'outbox0'::bytea) s;

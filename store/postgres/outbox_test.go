@@ -118,3 +118,47 @@ func TestOutboxLocks(t *testing.T) {
 		t.Errorf("%d rows of changes are left, %v", rows, err)
 	}
 }
+
+// TestViewsShowMessagesThatAreNotOfTheOutbox: one whose key, headers or body no text holds failed the views as a whole.
+func TestViewsShowMessagesThatAreNotOfTheOutbox(t *testing.T) {
+	s, app := withOutbox(t)
+	ctx := t.Context()
+	execute(t, app, fmt.Sprintf(insertChange, 1))
+	for i, version := range []string{"7", "seven", "99999999999999999999", "9223372036854775807"} {
+		m := pawl.Message{Topic: "p.index", Key: []byte{'k', 0xff, 0, byte('a' + i)}, Body: []byte{0xfe, 0},
+			Headers: map[string]string{"op": "upsert\x00", "version": version, "trace_id": `\u0000`}}
+		if _, err := s.Append(ctx, store.NewBatch(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const all = `SELECT string_agg(doc_id || '=' || coalesce(version::text, '-'), ' ' ORDER BY doc_id COLLATE "C") FROM `
+	const want = `k\377\000a=7 k\377\000b=- k\377\000c=- k\377\000d=9223372036854775807`
+	var got string
+	for _, view := range []string{"pawl_outbox_status WHERE doc_id <> 'doc 1'", "dead_letter_outbox"} {
+		if view == "dead_letter_outbox" {
+			ds, err := s.Claim(ctx, []store.Want{{Topic: "p.index", Limit: 10}}, store.Lease{For: time.Minute, Owner: "w"})
+			if err != nil || len(ds) != 5 {
+				t.Fatalf("%d of 5 deliveries, %v", len(ds), err)
+			}
+			var out []store.Settlement
+			for _, d := range ds {
+				if string(d.Key) != "doc 1" {
+					out = append(out, store.Settlement{Token: d.Token, ID: d.Message.ID, Verdict: store.Dead})
+				}
+			}
+			if _, err := s.Settle(ctx, store.NewBatch(out...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := app.QueryRow(ctx, all+view).Scan(&got); err != nil || got != want {
+			t.Errorf("%s: %v\ngot  %s\nwant %s", view, err, got, want)
+		}
+	}
+	if err := app.QueryRow(ctx, "SELECT payload FROM dead_letter_outbox LIMIT 1").Scan(&got); err != nil ||
+		got != `\376\000` {
+		t.Errorf("payload %q, %v", got, err)
+	}
+	if err := app.QueryRow(ctx, "SELECT count(*)::text FROM pawl_outbox_status").Scan(&got); err != nil || got != "5" {
+		t.Errorf("%s rows, %v", got, err)
+	}
+}
