@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,7 @@ type fault struct {
 // SCHEMA stands for the name of the schema.
 var faults = map[string]fault{
 	"53100": {store.ErrFull, "free space on the server's disk"},
-	"53300": {store.ErrUnavailable, "raise the server's max_connections, or open fewer: MaxConns"},
+	"53300": {store.ErrUnavailable, "raise the server's max_connections, or open fewer: pawl_max_conns=N in the URL, MaxConns in Go"},
 	"53200": starved,
 	"53400": starved,
 	// Retrying is of no use.
@@ -118,6 +119,10 @@ func explain(op, schema, secret string, err error) error {
 		e.Code, e.Hint = f.code, f.hint
 		return e
 	}
+	if hint := wrongTLS(err); hint != "" {
+		e.Code, e.Hint = store.ErrUnavailable, hint
+		return e
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		e.Code, e.Hint = store.ErrUnavailable, "is the server running, and are host and port right?"
 		return e
@@ -139,6 +144,27 @@ func explain(op, schema, secret string, err error) error {
 		e.Code, e.Hint = store.ErrUnavailable, "the connection was lost; repeat with the same batch id"
 	}
 	return e
+}
+
+// wrongTLS says what to change where it is certain what is wrong with TLS; else it is empty.
+func wrongTLS(err error) string {
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, name := errors.AsType[x509.HostnameError](err)
+	invalid, bad := errors.AsType[x509.CertificateInvalidError](err)
+	switch {
+	case unknown:
+		return "the server's certificate is signed by an authority that is not known here: name its file with " +
+			"sslrootcert=FILE in the URL"
+	case name:
+		return "the server's certificate is for another host: connect by a name that it states, or check only who " +
+			"signed it with sslmode=verify-ca in the URL"
+	case bad && invalid.Reason == x509.Expired:
+		return "the server's certificate is not valid now: renew it on the server, or set this machine's clock"
+	case strings.Contains(err.Error(), "server refused TLS connection"):
+		return "the server offers no TLS: switch it on there (ssl = on), or do without in a network that you trust, with " +
+			"sslmode=disable in the URL"
+	}
+	return ""
 }
 
 // root is why a connection failed, without what was tried before: where TLS is not a

@@ -1,7 +1,14 @@
 package postgres
 
 import (
+	"crypto/tls"
+	"encoding/pem"
 	"errors"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -46,5 +53,58 @@ func TestConfigReportsEverythingAtOnce(t *testing.T) {
 		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
 		}
+	}
+}
+
+// TestTLSFailuresNameWhatToChange, by their cause: they were a lost connection.
+func TestTLSFailuresNameWhatToChange(t *testing.T) {
+	signer := httptest.NewTLSServer(nil)
+	t.Cleanup(signer.Close)
+	roots := filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signer.Certificate().Raw})
+	if err := os.WriteFile(roots, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		answer, host, options, want string
+	}{
+		{"S", "127.0.0.1", "sslmode=verify-full", "sslrootcert=FILE"},
+		{"S", "localhost", "sslmode=verify-full&sslrootcert=" + roots, "sslmode=verify-ca"},
+		{"N", "localhost", "sslmode=require", "sslmode=disable"},
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					_, _ = io.ReadFull(conn, make([]byte, 8)) // SSLRequest
+					_, _ = conn.Write([]byte(c.answer))
+					if c.answer == "S" {
+						_ = tls.Server(conn, signer.TLS).Handshake()
+					}
+					_ = conn.Close()
+				}()
+			}
+		}()
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		_, err = Open(t.Context(), Config{URL: "postgres://ann@" + c.host + ":" + port + "/d?" + c.options})
+		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(store.Hint(err), c.want) {
+			t.Errorf("%s: %v: %q", c.options, err, store.Hint(err))
+		}
+	}
+}
+
+// TestTooManyClientsNamesTheSetting of a URL, which is what an operator has.
+func TestTooManyClientsNamesTheSetting(t *testing.T) {
+	err := explain("append", "pawl", "", &pgconn.PgError{Code: "53300", Message: "sorry, too many clients already"})
+	if !strings.Contains(store.Hint(err), "pawl_max_conns=N in the URL") {
+		t.Errorf("%q", store.Hint(err))
 	}
 }
