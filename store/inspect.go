@@ -128,8 +128,8 @@ type Looker interface {
 	List(ctx context.Context, f Filter) iter.Seq2[Record, error]
 }
 
-// Inspector is the optional interface for looking at messages and taking them
-// out.
+// Inspector is the optional interface for looking at messages, taking them out and
+// bringing them forward.
 type Inspector interface {
 	Looker
 
@@ -137,6 +137,17 @@ type Inspector interface {
 	// it did not remove, why: [ErrNotFound], or [ErrConflict] for one that is
 	// leased or dead.
 	Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error)
+
+	// RunNow makes delayed messages due: those that were appended with a delay, and those
+	// that wait for a retry or were given back. They keep their attempts and their rank,
+	// and a waiting message stays as it is. It returns, for those it refused, why:
+	// [ErrNotFound], or [ErrConflict] for one that is leased or dead.
+	RunNow(ctx context.Context, ids ...string) (refused map[string]error, err error)
+
+	// Skip makes dead letters of messages that are waiting or delayed, of kind
+	// [pawl.KindSkipped] and with that reason. What waits behind one that waited for a
+	// retry can be claimed at once. It refuses what Cancel refuses.
+	Skip(ctx context.Context, reason string, ids ...string) (refused map[string]error, err error)
 }
 
 // DeadFilter selects dead letters. A zero field selects all.

@@ -40,6 +40,16 @@ func (i *inspector) Cancel(ctx context.Context, ids ...string) (map[string]error
 	return i.inner.Cancel(ctx, ids...)
 }
 
+// RunNow implements [store.Inspector].
+func (i *inspector) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
+	return i.inner.RunNow(ctx, ids...)
+}
+
+// Skip implements [store.Inspector].
+func (i *inspector) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+	return i.inner.Skip(ctx, reason, ids...)
+}
+
 // Show returns a record of the store that the codec wraps as the codec's own listings
 // do: for one that was found there in another way. One that cannot be decoded stays
 // as it is stored, with [SealedHeader].

@@ -192,7 +192,7 @@ func (c *claim) take(l *lane, run int) {
 			Message: own(m.Message), Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
 			Attempt: m.Attempts + 1, Rescues: m.Rescues, Throttles: m.Throttles,
 			ThrottledFor: since(c.now, m.ThrottledSince), EnqueuedAt: m.EnqueuedAt,
-			Waited: c.now.Sub(m.visible), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
+			Waited: max(0, c.now.Sub(m.visible)), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
 			Tail: l.topic.Tail && l.keyed,
 		})
 	}

@@ -117,8 +117,42 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 	})
 }
 
-// takeOut removes a message that is not leased from its lane, for good.
+// RunNow implements [store.Inspector].
+func (s *Store) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "run", ids, s.runNow)
+}
+
+func (s *Store) runNow(m *message) error {
+	switch state := m.state(); state {
+	case store.Delayed:
+		s.close(m.lane, s.now())
+	case store.Waiting:
+	default:
+		return &store.Error{Op: "message is " + string(state), Code: store.ErrConflict}
+	}
+	return nil
+}
+
+// Skip implements [store.Inspector].
+func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "skip", ids, func(m *message) error {
+		if err := s.runNow(m); err != nil {
+			return err
+		}
+		s.leaveLane(m)
+		s.makeDead(m, s.now(), pawl.KindSkipped, store.Text(reason))
+		return nil
+	})
+}
+
+// takeOut removes a message that is not leased, for good.
 func (s *Store) takeOut(m *message) {
+	s.leaveLane(m)
+	s.forget(m)
+}
+
+// leaveLane takes a message that is not leased out of its lane.
+func (s *Store) leaveLane(m *message) {
 	l := m.lane
 	if l.heap == &l.topic.ready || l.delayed {
 		l.move(nil) // its place depends on its first message
@@ -127,7 +161,6 @@ func (s *Store) takeOut(m *message) {
 	if l.heap == nil {
 		s.open(l)
 	}
-	s.forget(m)
 }
 
 // forget removes a message for good.

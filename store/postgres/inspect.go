@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -216,6 +217,12 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, `
 	removeMessagesOf = `, count(*) FROM d GROUP BY topic),
 ` + dropUniques + `
 SELECT id FROM d`
+	// hasten: lanes that are closed before messages with these numbers are due now.
+	hasten = `UPDATE @lease SET until = n.at FROM (SELECT clock_timestamp() + $3::interval AS at) n
+		WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
+			CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = x.lane AND l.token <= 0
+				AND NOT EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq < x.seq) ORDER BY l.lane FOR UPDATE) l))
+			AND token <= 0 AND until > n.at`
 	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` +
 		ticketHeads
 )
@@ -230,13 +237,92 @@ type cancelling struct {
 
 // Cancel implements [store.Inspector].
 func (s *Store) Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error) {
+	return s.takeOut(ctx, "cancel", ids, func(_ *tx, free []cancelling, refused map[string]error) (group, error) {
+		lanes, seqs := positions(free)
+		return group{read(removeMessages, func(r row) error {
+			delete(refused, r.messageID(0))
+			return nil
+		}, lanes, seqs)}, nil
+	})
+}
+
+// Skip implements [store.Inspector].
+func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (refused map[string]error, err error) {
+	refused, err = s.takeOut(ctx, "skip", ids, func(t *tx, free []cancelling, refused map[string]error) (group, error) {
+		w := &writing{}
+		if len(free) == 0 {
+			return nil, nil
+		}
+		if err := t.run(ctx, read(readClock, set(&w.at, row.micros), s.skewValue())); err != nil {
+			return nil, err
+		}
+		for _, m := range free {
+			w.makeDead(m.lane, m.seq, pawl.KindSkipped, store.Text(reason))
+			delete(refused, m.id)
+		}
+		lanes, seqs := positions(free)
+		return append(group{do(hasten, lanes, seqs, s.skewValue())}, w.steps(s)...), nil
+	})
+	if err == nil {
+		err = s.openHastened(ctx, "skip")
+	}
+	return refused, err
+}
+
+// RunNow implements [store.Inspector].
+func (s *Store) RunNow(ctx context.Context, ids ...string) (refused map[string]error, err error) {
 	ids = sqlstore.Distinct(ids)
-	err = s.guard(ctx, "cancel", func(ctx context.Context) error {
+	err = s.guard(ctx, "run", func(ctx context.Context) error {
+		if err := s.catchUp(ctx); err != nil {
+			return err
+		}
+		return s.within(ctx, s.front, nil, func(t *tx) error {
+			found, no, err := s.find(ctx, t, "run", ids)
+			refused = no
+			if err != nil || len(found) == 0 {
+				return err
+			}
+			lanes, seqs := positions(found)
+			var records []store.Record
+			err = t.run(ctx, do(hasten, lanes, seqs, s.skewValue()), read(liveRecords, collect(&records, s.readLive), lanes,
+				seqs))
+			for i := range records {
+				if records[i].State != store.Leased {
+					delete(no, records[i].ID)
+				}
+			}
+			return err
+		})
+	})
+	if err == nil {
+		err = s.openHastened(ctx, "run")
+	}
+	return refused, err
+}
+
+// openHastened opens what was made due, so that who waits for it is woken.
+func (s *Store) openHastened(ctx context.Context, op string) error {
+	return s.guard(ctx, op, func(ctx context.Context) error {
+		s.sweeper.mu.Lock()
+		defer s.sweeper.mu.Unlock()
+		if _, err := s.sweep(ctx, s.sweeper.above()); err != nil && !isServer(err) {
+			return err
+		}
+		return nil
+	})
+}
+
+// takeOut takes messages that are not leased out of their lanes. What do returns is carried
+// out before the lanes are given free, and takes those that it did from refused.
+func (s *Store) takeOut(ctx context.Context, op string, ids []string,
+	do func(t *tx, free []cancelling, refused map[string]error) (group, error)) (refused map[string]error, err error) {
+	ids = sqlstore.Distinct(ids)
+	err = s.guard(ctx, op, func(ctx context.Context) error {
 		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
 		return s.within(ctx, s.front, nil, func(t *tx) (err error) {
-			refused, err = s.cancel(ctx, t, ids)
+			refused, err = s.takeOutOf(ctx, t, op, ids, do)
 			return err
 		})
 	})
@@ -256,29 +342,19 @@ func sortedIDs(ids []string) []byte {
 	return encodeIDs(slices.Sorted(slices.Values(ids)))
 }
 
-func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]error, error) {
-	refused := map[string]error{}
-	for _, id := range ids {
-		refused[id] = notFound("cancel", id)
+func (s *Store) takeOutOf(ctx context.Context, t *tx, op string, ids []string,
+	what func(t *tx, free []cancelling, refused map[string]error) (group, error)) (map[string]error, error) {
+	found, refused, err := s.find(ctx, t, op, ids)
+	if err != nil {
+		return nil, err
 	}
 	var solo, keyed []cancelling
-	err := t.run(ctx, read(findMany, func(r row) error {
-		m := cancelling{r.messageID(0), r.int8(1), r.int8(2), r.int8(5), r.id(3),
-			int16(r.int2(4))}
-		refused[m.id] = &store.Error{Op: "cancel " + m.id, Code: store.ErrConflict, Hint: "it is leased"}
+	for _, m := range found {
 		if m.lane > 0 {
 			solo = append(solo, m)
 		} else {
 			keyed = append(keyed, m)
 		}
-		return nil
-	}, encodeIDs(ids)), read(deadAmong, func(r row) error {
-		id := r.messageID(0)
-		refused[id] = &store.Error{Op: "cancel " + id, Code: store.ErrConflict, Hint: "it is a dead letter"}
-		return nil
-	}, encodeIDs(ids)))
-	if err != nil {
-		return nil, err
 	}
 	free, err := s.freeSolo(ctx, t, solo)
 	if err != nil {
@@ -288,11 +364,34 @@ func (s *Store) cancel(ctx context.Context, t *tx, ids []string) (map[string]err
 	if err != nil {
 		return nil, err
 	}
-	lanes, seqs := positions(free)
-	return refused, t.run(ctx, append(group{read(removeMessages, func(r row) error {
-		delete(refused, r.messageID(0))
+	steps, err := what(t, free, refused)
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, do(unlatch, int8Array(after), int8Value(mine)))
+	return refused, t.run(ctx, append(steps, ticketsAfter(after)...)...)
+}
+
+// find is where messages are that are not dead; refused says why each of ids is refused,
+// unless something is done to it.
+func (s *Store) find(ctx context.Context, t *tx, op string, ids []string) (found []cancelling,
+	refused map[string]error, err error) {
+	refused = map[string]error{}
+	for _, id := range ids {
+		refused[id] = notFound(op, id)
+	}
+	conflict := func(id, hint string) {
+		refused[id] = &store.Error{Op: op + " " + id, Code: store.ErrConflict, Hint: hint}
+	}
+	err = t.run(ctx, read(findMany, func(r row) error {
+		found = append(found, cancelling{r.messageID(0), r.int8(1), r.int8(2), r.int8(5), r.id(3), int16(r.int2(4))})
+		conflict(found[len(found)-1].id, "it is leased")
 		return nil
-	}, lanes, seqs), do(unlatch, int8Array(after), int8Value(mine))}, ticketsAfter(after)...)...)
+	}, encodeIDs(ids)), read(deadAmong, func(r row) error {
+		conflict(r.messageID(0), "it is a dead letter")
+		return nil
+	}, encodeIDs(ids)))
+	return found, refused, err
 }
 
 func ticketsAfter(lanes []int64) group {

@@ -39,7 +39,7 @@ func (c *claiming) row(r row) error {
 		return err
 	}
 	d.EnqueuedAt = moment(enqueued)
-	d.Waited = time.Duration(started-visible) * time.Microsecond
+	d.Waited = time.Duration(max(0, started-visible)) * time.Microsecond
 	d.LeaseFor = time.Duration(ends-started) * time.Microsecond
 	d.Deadline = time.Duration(hard-started) * time.Microsecond
 	return nil

@@ -237,7 +237,7 @@ func (l *loader) load(r row, t *taken) error {
 		Rescues:    int(r.int(13)),
 		Throttles:  int(r.int(15)),
 		EnqueuedAt: moment(r.int(3)),
-		Waited:     time.Duration(l.now-r.int(3)-r.int(4)) * time.Microsecond,
+		Waited:     time.Duration(max(0, l.now-r.int(3)-r.int(4))) * time.Microsecond,
 		LeaseFor:   min(l.terms.For, l.topic.Deadline),
 		Deadline:   l.topic.Deadline,
 		Tail:       l.topic.Tail && t.lane < 0,

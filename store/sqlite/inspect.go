@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -242,47 +243,98 @@ func (s *Store) each(ctx context.Context, op string, ids []string,
 }
 
 func (k *work) cancel(id string) (refused, err error) {
-	topic, refused, err := k.takeOut("cancel", id)
-	if err == nil && refused == nil {
-		k.of(topic).cancelled++
+	st, refused, err := k.notLeased("cancel", id)
+	if st == nil {
+		return refused, err
 	}
-	return refused, err
+	k.of(st.topic).cancelled++
+	return nil, k.takeOut(st)
+}
+
+// notLeased is the place of a message that is waiting or delayed; nil, and why, of another.
+func (k *work) notLeased(op, id string) (st *removable, refused, err error) {
+	st, err = k.removable(id)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case st == nil || st.acked:
+		return nil, notFound(op, id), nil
+	case st.dead:
+		return nil, &store.Error{Op: "message is " + string(store.IsDead), Code: store.ErrConflict}, nil
+	case st.leased:
+		return nil, &store.Error{Op: "message is " + string(store.Leased), Code: store.ErrConflict}, nil
+	}
+	return st, nil, nil
 }
 
 // takeOut removes a message that is not leased.
-func (k *work) takeOut(op, id string) (topic int64, refused, err error) {
-	st, err := k.removable(id)
-	switch {
-	case err != nil:
-		return 0, nil, err
-	case st == nil || st.acked:
-		return 0, notFound(op, id), nil
-	case st.dead:
-		return 0, &store.Error{Op: "message is " + string(store.IsDead), Code: store.ErrConflict}, nil
-	case st.leased:
-		return 0, &store.Error{Op: "message is " + string(store.Leased), Code: store.ErrConflict}, nil
-	}
+func (k *work) takeOut(st *removable) error {
 	e, err := k.entry(st.seq)
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
-	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
-		return 0, nil, err
-	}
-	open, err := k.db.exec(takeSlot, st.topic, st.suspect, st.rank, st.seq)
-	if err != nil {
-		return 0, nil, err
-	}
-	if st.lane == 0 {
-		if _, err := k.db.exec(reopen, st.seq); err != nil {
-			return 0, nil, err
+	return k.withdraw(st, func() error {
+		if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+			return err
 		}
+		return k.forget(st.seq)
+	})
+}
+
+// withdraw takes a message that is not leased out of its lane, by remove.
+func (k *work) withdraw(st *removable, remove func() error) error {
+	open, err := k.db.exec(takeSlot, st.topic, st.suspect, st.rank, st.seq)
+	if err == nil && st.lane == 0 {
+		_, err = k.db.exec(reopen, st.seq)
 	}
-	if err := k.forget(st.seq); err != nil {
-		return 0, nil, err
+	if err == nil {
+		err = remove()
 	}
-	if open > 0 && st.lane < 0 {
+	if err == nil && open > 0 && st.lane < 0 {
 		err = k.open(st.lane, st.topic)
 	}
-	return st.topic, nil, err
+	return err
+}
+
+// hasten lets a lane open now that is closed before the message with number ?2.
+const hasten = `UPDATE pawl_closed SET at = ?3 WHERE lane = ?1 AND at > ?3
+	AND NOT EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = ?1 AND m.lane < 0 AND m.seq < ?2)`
+
+// RunNow implements [store.Inspector].
+func (s *Store) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "run", ids, func(k *work, id string) (refused, err error) {
+		st, refused, err := k.notLeased("run", id)
+		if st == nil {
+			return refused, err
+		}
+		return nil, k.runNow(st, func() error { return nil })
+	})
+}
+
+// Skip implements [store.Inspector].
+func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "skip", ids, func(k *work, id string) (refused, err error) {
+		st, refused, err := k.notLeased("skip", id)
+		if st == nil {
+			return refused, err
+		}
+		return nil, k.runNow(st, func() error {
+			return k.withdraw(st, func() error {
+				return k.makeDead(st.seq, k.now, pawl.KindSkipped, store.Text(reason))
+			})
+		})
+	})
+}
+
+// runNow lets the lane open that is closed before a message, after then.
+func (k *work) runNow(st *removable, then func() error) error {
+	hastened, err := k.db.exec(hasten, cmp.Or(st.lane, st.seq), st.seq, k.now)
+	if err == nil {
+		err = then()
+	}
+	if err == nil && hastened > 0 {
+		k.state.closedDue = k.now
+		err = k.openAll()
+	}
+	return err
 }

@@ -105,10 +105,10 @@ func (k *work) removeResults(topic string, from, upTo int64) (removed, last int6
 		if err != nil {
 			return 0, 0, false, err
 		}
-		var refused error
-		if _, refused, err = k.takeOut("remove results", id); refused != nil {
+		var st *removable
+		if st, _, err = k.notLeased("remove results", id); st == nil {
 			left = true
-		} else if err == nil {
+		} else if err = k.takeOut(st); err == nil {
 			removed++
 		}
 	}

@@ -73,6 +73,8 @@ func (t *T) calls(ctx context.Context) map[string]error {
 	if i, ok := store.As[store.Inspector](s); ok {
 		_, errs["get"] = i.Get(ctx, "none")
 		_, errs["cancel"] = i.Cancel(ctx, "none")
+		_, errs["run now"] = i.RunNow(ctx, "none")
+		_, errs["skip"] = i.Skip(ctx, "", "none")
 		errs["list"] = firstError(i.List(ctx, store.Filter{}))
 	}
 	if d, ok := store.As[store.DeadLetters](s); ok {

@@ -372,6 +372,70 @@ var inspectSentences = []Sentence{
 			t.lane("k", "d")
 			t.claims("d")
 		}},
+	{Text: "What is delayed, by its sender or until a retry, can be claimed once it is run now, with its attempts and in its place.",
+		Name: "RunNowIsDue", Needs: needs(store.CanDelay), Test: func(t *T) {
+			late := t.put(t.delayed(t.msg("late"), time.Hour), t.delayed(t.keyed("j", "joins"), 2*time.Hour))
+			head := t.put(t.keyed("k", "a"))[0]
+			t.lane("k", "b")
+			t.retry(t.claimRun(1, 1)[0], time.Hour)
+			waiting := t.put(t.keyed("j", "first"))[0]
+			t.ack(t.claims("first")...)
+			t.nothing()
+			t.refusing(t.inspector().RunNow(t.ctx(), late[0], late[1], head, waiting)).want(store.ErrNotFound, waiting)
+			for _, id := range append(late, head) {
+				t.inState(id, store.Waiting)
+			}
+			ds := t.claims("a", "b", "late", "joins")
+			for i := range ds {
+				if ds[i].Waited < 0 {
+					t.Errorf("%s waited for %v", ds[i].Body, ds[i].Waited)
+				}
+				if string(ds[i].Body) == "a" {
+					t.wantCounts(ds[i], 2, 0)
+				}
+			}
+		}},
+	{Text: "RunNow leaves what waits as it is, also behind a message that waits for its retry, and refuses what is leased or dead.",
+		Name: "RunNowRefuses", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
+			t.retry(t.claimRun(1, 1)[0], time.Hour)
+			leased := t.put(t.msg("leased"))[0]
+			d := t.claims("leased")
+			t.refusing(t.inspector().RunNow(t.ctx(), ids[1], leased, dead)).want(store.ErrConflict, leased, dead)
+			t.refusing(t.inspector().RunNow(t.ctx(), ids[1], "none")).want(store.ErrNotFound, "none")
+			t.inState(ids[0], store.Delayed)
+			t.nothing()
+			t.ack(d...)
+			t.noneRefused(t.inspector().RunNow(t.ctx()))
+		}},
+	{Text: "Skip makes dead letters of what waits or is delayed, and the lane of a skipped head goes on at once.",
+		Name: "SkipBuries", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: func(t *T) {
+			head := t.put(t.keyed("k", "a"))[0]
+			t.lane("k", "b", "c")
+			t.retry(t.claimRun(1, 1)[0], time.Hour)
+			waiting := t.put(t.msg("waiting"))[0]
+			late := t.put(t.delayed(t.keyed("k", "late"), time.Hour))[0]
+			t.noneRefused(t.inspector().Skip(t.ctx(), "poison", head, waiting, late))
+			for id, attempts := range map[string]int{head: 1, waiting: 0, late: 0} {
+				r := t.inState(id, store.IsDead)
+				if r.Kind != pawl.KindSkipped || r.Reason != "poison" || r.Attempts != attempts || len(r.History) != attempts {
+					t.Errorf("%q is %s: %q after %d attempts, %d on record", r.Body, r.Kind, r.Reason, r.Attempts, len(r.History))
+				}
+			}
+			t.ack(t.claims("b", "c")...)
+			t.replay("", head, late)
+			t.claims("a", "late")
+		}},
+	{Text: "Skip refuses what is leased or dead with ErrConflict and what is not there with ErrNotFound.",
+		Name: "SkipRefuses", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
+			dead := t.died(t.msg("dead"), "K", "r")
+			leased := t.put(t.msg("leased"))[0]
+			d := t.claims("leased")
+			t.refusing(t.inspector().Skip(t.ctx(), "x", leased, dead)).want(store.ErrConflict, leased, dead)
+			t.refusing(t.inspector().Skip(t.ctx(), "x", "none")).want(store.ErrNotFound, "none")
+			t.ack(d...)
+		}},
 	{Text: "A lane that was cancelled empty takes messages again.",
 		Name: "CancelledLaneStartsAnew", Test: func(t *T) {
 			for range 3 {

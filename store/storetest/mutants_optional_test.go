@@ -142,6 +142,8 @@ type brokenInspector struct {
 	onGet    func(store.Record) store.Record
 	onList   func(store.Filter, iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error]
 	onCancel func(refused map[string]error)
+
+	idle bool // RunNow does nothing, Skip removes
 }
 
 func (i *brokenInspector) Unwrap() store.Store { return i.Store }
@@ -170,6 +172,20 @@ func (i *brokenInspector) Cancel(ctx context.Context, ids ...string) (map[string
 	return refused, err
 }
 
+func (i *brokenInspector) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
+	if i.idle {
+		return nil, nil
+	}
+	return i.Inspector.RunNow(ctx, ids...)
+}
+
+func (i *brokenInspector) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+	if i.idle {
+		return i.Inspector.Cancel(ctx, ids...)
+	}
+	return i.Inspector.Skip(ctx, reason, ids...)
+}
+
 func lookMutants() []mutant {
 	looking := func(set func(*brokenInspector)) breakage {
 		return func(b *broken) store.Store {
@@ -189,6 +205,8 @@ func lookMutants() []mutant {
 		{"cancelIsSilent",
 			looking(func(i *brokenInspector) { i.onCancel = func(refused map[string]error) { clear(refused) } }),
 			[]string{"CancelRefuses"}},
+		{"runsNothingNow", looking(func(i *brokenInspector) { i.idle = true }),
+			[]string{"RunNowIsDue", "RunNowRefuses", "SkipBuries"}},
 		{"listOnePage", looking(func(i *brokenInspector) { i.onList = onePage }),
 			[]string{"ListIsComplete", "ListBearsChanges"}},
 		{"listLimitsFirst", looking(func(i *brokenInspector) { i.onList = i.stillThere }),
