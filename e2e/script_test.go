@@ -145,6 +145,7 @@ func prepare(e *testscript.Env) error {
 	e.Setenv("NO_COLOR", "1")
 	e.Setenv("USER", "tester")
 	e.Setenv("TZ", "UTC")
+	e.Setenv("COLUMNS", "1000") // scripts look at cells, but for those that are about the width
 	endDaemon(e)
 	return nil
 }

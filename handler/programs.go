@@ -20,3 +20,6 @@ func NewLauncher() (*Launcher, error) { return process.NewLauncher() }
 // NewOutput returns an output that writes to w. failed, if not nil, is told of the
 // first write that fails.
 func NewOutput(w io.Writer, failed func(error)) *Output { return process.NewOutput(w, failed) }
+
+// AttrEnded is a fact of the failure of a delivery with which a kept program ended: see [pawl.WithAttrs].
+const AttrEnded = "program_ended"

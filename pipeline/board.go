@@ -3,7 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 )
@@ -17,23 +16,25 @@ const (
 // Board shows the progress of long work: lines that are redrawn in place on a terminal, one plain line every ten
 // seconds elsewhere. Make one with [Invocation.Board].
 type Board struct {
-	out   io.Writer
-	lines func() []string
-	line  func() string
+	out  io.Writer
+	line func() string
 
 	stop chan struct{}
 	done sync.WaitGroup
-	rows int // drawn last
 }
 
 // Board begins to show lines on a terminal, or line elsewhere, until Stop. Nothing is shown with --quiet. Both
 // functions are called from another goroutine, one at a time.
 func (in *Invocation) Board(lines func() []string, line func() string) *Board {
-	b := &Board{out: in.Stderr, lines: lines, line: line, stop: make(chan struct{})}
+	b := &Board{out: in.Stderr, line: line, stop: make(chan struct{})}
 	switch {
 	case in.Quiet:
-	case in.Terminal:
-		b.done.Go(func() { b.loop(boardEvery, b.draw); b.draw() })
+	case in.Show != nil:
+		b.done.Go(func() {
+			b.loop(boardEvery, func() { in.Show(lines()) })
+			in.Show(lines())
+			in.Show(nil)
+		})
 	default:
 		b.done.Go(func() { b.loop(lineEvery, b.write) })
 	}
@@ -60,20 +61,3 @@ func (b *Board) loop(every time.Duration, show func()) {
 }
 
 func (b *Board) write() { _, _ = fmt.Fprintln(b.out, b.line()) }
-
-// draw replaces what was drawn last.
-func (b *Board) draw() {
-	var text strings.Builder
-	if b.rows > 0 {
-		fmt.Fprintf(&text, "\x1b[%dA", b.rows)
-	}
-	lines := b.lines()
-	for _, line := range lines {
-		text.WriteString("\r\x1b[2K" + line + "\n")
-	}
-	for range b.rows - len(lines) {
-		text.WriteString("\x1b[2K\n")
-	}
-	b.rows = max(b.rows, len(lines))
-	_, _ = io.WriteString(b.out, text.String())
-}

@@ -52,7 +52,10 @@ type Invocation struct {
 	Output         string
 	Quiet, NoColor bool
 	Yes, DryRun    bool
-	// Terminal tells that Stderr is a terminal: a [Board] is drawn there.
+	// Show draws lines at the bottom of the terminal, in place of those before; what is logged appears above
+	// them. Without lines they stay where they are. nil: there is no terminal. See [Board].
+	Show func(lines []string)
+	// Terminal tells that Stderr is a terminal.
 	Terminal bool
 	Getenv   func(string) string
 	Logger   *slog.Logger

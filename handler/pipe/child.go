@@ -281,10 +281,11 @@ func (c *child) fall(how string, voluntary bool, read int64) ending {
 
 // blame is the failure of the delivery with which a child died.
 func (c *child) blame(how string) error {
+	err := errors.New(how)
 	if c.cause != nil {
-		return pawl.OfKind(policy.KindCommand, fmt.Errorf("the program broke the protocol: %w", c.cause))
+		err = fmt.Errorf("the program broke the protocol: %w", c.cause)
 	}
-	return pawl.OfKind(policy.KindCommand, errors.New(how))
+	return pawl.WithAttrs(pawl.OfKind(policy.KindCommand, err), map[string]string{handler.AttrEnded: "true"})
 }
 
 // inOrder returns what c holds in the order in which it was given.

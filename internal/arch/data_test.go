@@ -78,6 +78,7 @@ var layers = []layer{
 	{"open", []string{".", "store", "store/*", "internal/redact"},
 		"a store by its URL, with what its options put around it"},
 	{"internal/logsink", nil, "bytes are passed on; what they say is for others to know"},
+	{"internal/terminal", nil, "a terminal shows text; what it says is for others to know"},
 	{"internal/redact", nil, "secrets are found in text by their form"},
 	{"internal/lines", []string{"."}, "a stream is cut into lines; what they mean is for the caller to say"},
 	{"internal/send", []string{".", "store", "internal/lines", "internal/wire"},
@@ -90,7 +91,7 @@ var layers = []layer{
 		"what only a cluster of brokers has is asked of its store"},
 	{"internal/migrate", []string{".", "store", "store/mirror", "internal/operate"},
 		"traffic moves from any store to any other"},
-	{"internal/doctor", []string{".", "store", "store/mirror", "open", "internal/operate", "internal/migrate",
+	{"internal/doctor", []string{".", "store", "store/mirror", "open", "handler", "internal/operate", "internal/migrate",
 		"internal/redact"}, "the doctor opens a store and looks at it"},
 	{"internal/serve", []string{".", "store", "policy", "observe", "observe/events", "observe/figures", "dispatch",
 		"pipeline", "pipeline/*",
@@ -99,7 +100,7 @@ var layers = []layer{
 	{"internal/cli/...", []string{".", "store", "policy", "pipeline", "dispatch", "dispatch/roster", "cron", "observe",
 		"console", "open", "internal/bench", "internal/cluster", "internal/config", "internal/demo/...", "internal/doctor",
 		"internal/lines", "internal/logsink", "internal/migrate", "internal/operate", "handler/...", "internal/redact",
-		"internal/send", "internal/serve"}, "a command calls the rooms, which know backends and pipelines"},
+		"internal/send", "internal/serve", "internal/terminal"}, "a command calls the rooms, which know backends and pipelines"},
 	{"cmd/...", []string{"internal/cli"}, "a main is signals and an exit code"},
 	{"internal/arch", nil, "the rules look at the source, they import none of it"},
 	{"dev/...", nil, "developers' tools build when the rest does not"},
@@ -144,9 +145,9 @@ var owners = []owner{
 	{"github.com/twmb/franz-go", "store/kafka"},
 	{"github.com/klauspost/compress", "..."}, // zstd: bodies of store/codec, and of pages in pipeline/crawl
 	{"github.com/andybalholm/brotli", "pipeline/crawl"},
-	{"github.com/spf13/cobra", "internal/cli"},
-	{"github.com/cpuguy83/go-md2man", "internal/cli"}, // man pages
-	{"github.com/spf13/pflag", "internal/cli"},
+	{"github.com/spf13/cobra", "internal/cli/..."},
+	{"github.com/cpuguy83/go-md2man", "internal/cli/manual"}, // man pages
+	{"github.com/spf13/pflag", "internal/cli/..."},
 	{"github.com/goccy/go-yaml", "internal/config"},
 	{"github.com/itchyny/gojq", "internal/edit"},
 	{"github.com/prometheus", "observe"},
@@ -157,6 +158,7 @@ var owners = []owner{
 	{"github.com/antchfx", "pipeline/crawl/..."},
 	{"github.com/bmatcuk/doublestar", "pipeline/convert"},
 	{"golang.org/x/sync", "pipeline/convert"},
+	{"golang.org/x/sys", "internal/terminal"},
 	{"golang.org/x/text", "markdown/charset"},
 	{"github.com/richardlehane/mscfb", "pipeline/convert/mail"},
 }

@@ -16,71 +16,113 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// liveVerb is a command that changes messages that are not leased, by id or selected by flags.
+type liveVerb struct {
+	verb, done string
+	states     []store.State // it selects these; --state selects among several
+	do         func(store.Inspector, context.Context, ...string) (map[string]error, error)
+}
+
 func (s *session) cancel() *cobra.Command {
-	var f liveFilter
-	var state string
-	c := &cobra.Command{
-		Use: "cancel [ID…]", Short: "Remove messages before they are processed", Args: count(0, -1, "ids"),
+	return s.liveCommand(&liveVerb{"cancel", "cancelled", []store.State{store.Waiting, store.Delayed},
+		store.Inspector.Cancel}, &cobra.Command{
+		Short: "Remove messages before they are processed",
 		Long: `Removes messages that are waiting or delayed, by id or selected by flags. A leased message
 is being processed, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are
-refused. Selected by flags, it asks first, unless --yes is given; --dry-run prints the
-plan. What is taken up while it runs is refused, and the exit code is 3.`,
+refused. Selected by flags, or more than 100, it asks first, unless --yes is given;
+--dry-run prints the plan. What is taken up while it runs is refused, and the exit code
+is 3.`,
 		Example: `  pawl cancel $(pawl send mail "a mistake")
   pawl send mail "no" | xargs pawl cancel
   pawl cancel --topic mail --key customer-7 --dry-run
   pawl cancel --topic mail --state delayed --older-than 1h --yes`,
-		RunE: func(c *cobra.Command, ids []string) error {
-			if err := f.check(c, ids, state != ""); err != nil {
-				return err
-			}
-			if state != "" && state != string(store.Waiting) && state != string(store.Delayed) {
-				return usage("use one of these", "--state is %q; it is %s, %s", state, store.Waiting, store.Delayed)
-			}
-			i, err := part[store.Inspector](c.Context(), s, "cancel messages")
-			if err != nil {
-				return err
-			}
-			if len(ids) == 0 {
-				return s.cancelSelected(c.Context(), i, &f, store.State(state))
-			}
-			ids = unique(ids)
-			if s.dryRun {
-				_, refused, err := s.inState(c.Context(), i, ids, store.Waiting, store.Delayed)
-				if err != nil {
-					return err
-				}
-				return s.done("would be cancelled", ids, refused)
-			}
-			refused, err := i.Cancel(c.Context(), ids...)
-			if err != nil {
-				return cannot(err, "cancel messages")
-			}
-			s.ifMissing(c.Context(), refused)
-			return s.changed(c.Context(), "cancel", "cancelled", operate.Filter{IDs: ids}, ids, ids, refused, nil)
-		},
+	})
+}
+
+func (s *session) messagesRun() *cobra.Command {
+	return s.liveCommand(&liveVerb{"run", "due now", []store.State{store.Delayed}, store.Inspector.RunNow},
+		&cobra.Command{
+			Short: "Run delayed messages now",
+			Long: `Makes delayed messages due, by id or selected by flags: those that were sent with a delay,
+and those that wait for a retry. A worker takes them as it takes others, in their place;
+their attempts count on. A waiting message stays as it is; one that is leased or dead is
+refused. Selected by flags, or more than 100, it asks first, unless --yes is given.`,
+			Example: `  pawl messages run $(pawl send mail --delay 1h "hello")
+  pawl messages run --topic mail --dry-run
+  pawl messages run --topic mail --attr status=503 --yes`,
+		})
+}
+
+func (s *session) liveCommand(v *liveVerb, c *cobra.Command) *cobra.Command {
+	var f liveFilter
+	var state string
+	c.Use, c.Args = v.verb+" [ID…]", count(0, -1, "ids")
+	c.RunE = func(c *cobra.Command, ids []string) error {
+		if err := f.check(c, ids, state != ""); err != nil {
+			return err
+		}
+		of := store.Filter{State: store.State(state), OlderThan: time.Duration(f.olderThan)}
+		if len(v.states) == 1 {
+			of.State = v.states[0]
+		} else if state != "" && !slices.Contains(v.states, of.State) {
+			return usage("use one of these", "--state is %q; it is %s, %s", state, store.Waiting, store.Delayed)
+		}
+		i, err := part[store.Inspector](c.Context(), s, v.verb+" messages")
+		if err != nil {
+			return err
+		}
+		if len(ids) > 0 {
+			return s.changeGiven(c.Context(), i, v, unique(ids))
+		}
+		found, err := f.find(c.Context(), i, of, func(r *store.Record) bool { return r.State != store.Leased })
+		if err != nil {
+			return err
+		}
+		if yes, err := s.agreed(v.verb, "", planLive(found), true); !yes {
+			return err
+		}
+		form := f.form()
+		form.State = string(of.State)
+		return s.changeLive(c.Context(), i, v, form, idsOf(found))
 	}
 	f.add(c.Flags(), "only what was appended longer ago")
-	c.Flags().StringVar(&state, "state", "", "only what is waiting, or delayed")
+	if len(v.states) > 1 {
+		c.Flags().StringVar(&state, "state", "", "only what is waiting, or delayed")
+	}
 	return c
 }
 
-// cancelSelected cancels what flags select.
-func (s *session) cancelSelected(ctx context.Context, i store.Inspector, f *liveFilter, state store.State) error {
-	found, err := f.find(ctx, i, store.Filter{State: state, OlderThan: time.Duration(f.olderThan)},
-		func(r *store.Record) bool { return r.State != store.Leased })
+// changeGiven changes messages by id.
+func (s *session) changeGiven(ctx context.Context, i store.Inspector, v *liveVerb, ids []string) error {
+	ids, err := s.ids(ctx, ids...)
 	if err != nil {
 		return err
 	}
-	if yes, err := s.agreed("cancel", "", planLive(found), true); !yes {
-		return err
+	if s.dryRun {
+		_, refused, err := s.inState(ctx, i, ids, store.Waiting, store.Delayed)
+		if err != nil {
+			return err
+		}
+		return s.done("would be "+v.done, ids, refused)
 	}
-	ids := idsOf(found)
+	if len(ids) > many {
+		if err := s.confirm("%s %d messages", v.verb, len(ids)); err != nil {
+			return err
+		}
+	}
+	return s.changeLive(ctx, i, v, operate.Filter{IDs: ids}, ids)
+}
+
+func (s *session) changeLive(ctx context.Context, i store.Inspector, v *liveVerb, form operate.Filter,
+	ids []string) error {
 	n, refused, failed := inChunks(ctx, s, ids, func(ctx context.Context, ids []string) (map[string]error, error) {
-		return i.Cancel(ctx, ids...)
+		return v.do(i, ctx, ids...)
 	})
-	form := f.form()
-	form.State = string(state)
-	return s.changed(ctx, "cancel", "cancelled", form, ids, ids[:n], refused, failed)
+	if n == 0 && failed != nil {
+		return cannot(failed, "%s messages", v.verb)
+	}
+	s.ifMissing(ctx, refused)
+	return s.changed(ctx, v.verb, v.done, form, ids, ids[:n], refused, failed)
 }
 
 // mostRefused is how many refused ids the audit names: an entry has its bounds.
@@ -186,7 +228,10 @@ is settled while it runs is refused, and the exit code is 3.`,
 			if why := onlyItsProcess(s.opened); why != nil {
 				return cannot(why, "reclaim messages")
 			}
-			return s.reclaimAll(c.Context(), l, &f, unique(ids))
+			if ids, err = s.ids(c.Context(), unique(ids)...); err != nil {
+				return err
+			}
+			return s.reclaimAll(c.Context(), l, &f, ids)
 		},
 	}
 	f.add(c.Flags(), "only what a worker has held for longer")
@@ -213,7 +258,7 @@ func (s *session) reclaimAll(ctx context.Context, l store.Looker, f *reclaiming,
 	if err != nil {
 		return err
 	}
-	yes, err := s.agreed("reclaim", " from their workers", planLive(found), len(ids) == 0)
+	yes, err := s.agreed("reclaim", " from their workers", planLive(found), len(ids) == 0 || len(ids) > many)
 	if s.dryRun {
 		return errors.Join(err, refusedError("would be reclaimed", int64(len(found)), int64(len(refused)), refused))
 	}
@@ -296,4 +341,44 @@ func (s *session) giveBack(ctx context.Context, runs []leasedRun) (map[string]er
 		}
 	}
 	return refused, nil
+}
+
+// skipID skips a message by its id.
+func (s *session) skipID(ctx context.Context, id, reason string) error {
+	i, err := part[store.Inspector](ctx, s, "skip a message by its id")
+	if errors.Is(err, store.ErrUnsupported) {
+		return usage("add --partition; `pawl kafka health "+id+"` shows which one is stuck",
+			"this store needs --partition")
+	} else if err != nil {
+		return err
+	}
+	ids, err := s.ids(ctx, id)
+	if err != nil {
+		return err
+	}
+	found, refused, err := s.inState(ctx, i, ids, store.Waiting, store.Delayed, store.Leased)
+	if err != nil {
+		return err
+	}
+	if s.dryRun || len(found) == 0 {
+		return s.done("would be skipped", ids, refused)
+	}
+	if err := s.confirm("move message %s of topic %s to the dead letters", ids[0], found[0].Topic); err != nil {
+		return err
+	}
+	reason = fmt.Sprintf("skipped by %s%s", s.who(), operate.Because(reason))
+	if l := found[0].Lease; l != nil {
+		lost, settled := s.opened.Settle(ctx, store.NewBatch(store.Settlement{Token: l.Token, ID: ids[0],
+			Verdict: store.Dead, Failure: store.Failure{Kind: pawl.KindSkipped, Error: reason, Worker: l.Owner}}))
+		if err = settled; len(lost) > 0 {
+			err = &store.Error{Op: "skip " + ids[0], Code: store.ErrConflict, Hint: "its worker has just settled it"}
+		}
+	} else {
+		refused, err = i.Skip(ctx, reason, ids...)
+	}
+	if err != nil {
+		return cannot(err, "skip message %s", ids[0])
+	}
+	return s.changed(ctx, "skip", "skipped; see `pawl dead show "+ids[0]+"`", operate.Filter{IDs: ids}, ids, ids, refused,
+		nil)
 }

@@ -155,10 +155,10 @@ func (s *session) listDead(ctx context.Context, d store.DeadLetters, f store.Dea
 			return cannot(err, "list dead letters")
 		}
 		m := operate.FormDeadLetter(&r)
-		cells := []string{m.ID, m.Topic, cut(keyCell(&m.Message), 24), when(m.DeadAt), number(deliveries(&m)), m.Kind,
-			m.Fingerprint, firstLine(m.Reason)}
+		cells := []string{m.ID, m.Topic, s.cell(keyCell(&m.Message), 24), s.at(m.DeadAt), number(deliveries(&m)), m.Kind,
+			m.Fingerprint, s.cell(m.Reason, 80)}
 		if by := m.Resolved; by != nil {
-			cells = append(cells, when(by.At), by.By, firstLine(by.Note))
+			cells = append(cells, s.at(by.At), by.By, s.cell(by.Note, 80))
 		}
 		if !l.add(m, cells...) {
 			break
@@ -213,14 +213,14 @@ func (s *session) deadShow() *cobra.Command {
 		Long: `Shows a dead letter: the message, what killed it, and every attempt with the rule
 that decided.`,
 		Example: `  pawl dead show $(pawl dead ls -o json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -1)`,
-		RunE: with(s, "show a dead letter", func(c *cobra.Command, args []string, i store.Looker) error {
-			r, err := i.Get(c.Context(), args[0])
+		RunE: s.withID("show a dead letter", func(ctx context.Context, i store.Looker, id string) error {
+			r, err := i.Get(ctx, id)
 			if err == nil && r.State != store.IsDead {
-				err = &store.Error{Op: "dead letter " + args[0], Code: store.ErrNotFound,
-					Err: fmt.Errorf("the message is %s", r.State), Hint: "pawl messages show " + args[0]}
+				err = &store.Error{Op: "dead letter " + id, Code: store.ErrNotFound,
+					Err: fmt.Errorf("the message is %s", r.State), Hint: "pawl messages show " + id}
 			}
 			if err != nil {
-				return cannot(err, "show dead letter %s", args[0])
+				return cannot(err, "show dead letter %s", id)
 			}
 			d := operate.FormDeadLetter(&r)
 			return s.one(d, func(w io.Writer) { describeDead(w, &d) })
@@ -271,11 +271,16 @@ cancels and resumes it from anywhere.
   pawl dead replay --topic mail --search '"to"' --edit '.to = "postmaster"'`,
 	})
 	o.edits.add(c.Flags())
+	o.rate = rate{replayRate, fmt.Sprintf("%d/s", replayRate)}
 	c.Flags().Var(&o.rate, "rate", "no faster than this, such as 50/s")
 	c.Flags().BoolVar(&o.keep, "keep-attempts", false, "count on from the attempts that they had")
 	c.Flags().StringVar(&o.to, "to", "", "append them to this `TOPIC` instead")
 	return c
 }
+
+// replayRate is how many dead letters are replayed a second, unless --rate says otherwise: what failed them may be
+// up again, but not ready for all of them at once.
+const replayRate = 100
 
 // editHelp is what --edit is about.
 var editHelp = fmt.Sprintf(`--edit changes bodies that are JSON by a program of jq, which makes one value of

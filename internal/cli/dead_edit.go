@@ -75,6 +75,11 @@ func (s *session) editOne(c *cobra.Command, id string, e *edits, file string) er
 	if err != nil {
 		return err
 	}
+	whole, err := s.ids(ctx, id)
+	if err != nil {
+		return err
+	}
+	id = whole[0]
 	if s.dryRun {
 		return s.wouldEdit(c, ops, id, change)
 	}
@@ -163,7 +168,7 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 		return nil, err
 	}
 	c := exec.CommandContext(ctx, "sh", "-c", program+` "$1"`, "sh", name)
-	c.Stdin, c.Stdout, c.Stderr = s.In, s.Err, s.Err
+	c.Stdin, c.Stdout, c.Stderr = s.In, s.editorOut, s.editorOut
 	if err := c.Run(); err != nil {
 		return nil, &problem{code: exitUsage, what: "the editor failed, and nothing is changed",
 			err:  fmt.Errorf("%s: %w", program, err),

@@ -219,14 +219,14 @@ func (s *session) importLetters(ctx context.Context, r io.Reader, name string) e
 	}
 	refused := map[string]error{}
 	p := s.progress("dead letters")
-	m := operate.Importer{Letters: d, Into: s.opened, Progress: p.at,
+	m := operate.Importer{Letters: d, Into: s.opened, Progress: p.At,
 		Bad: func(e *lines.Error) { s.note("skipped %v", e) }, Refused: func(id string, why error) {
 			if len(refused) < 1000 {
 				refused[id] = why
 			}
 		}}
 	done, err := m.Run(ctx, r)
-	p.end()
+	p.End()
 	printed := s.one(done, func(w io.Writer) {
 		fmt.Fprintf(w, "%d imported, %d refused\n", done.Imported, done.Refused)
 	})

@@ -163,7 +163,7 @@ func (s *session) printGroups(names []string, sorted []*deadGroup) error {
 				cells = append(cells, g.labels[i])
 			}
 		}
-		cells = append(cells, number(g.Count), when(g.FirstDeadAt), when(g.LastDeadAt))
+		cells = append(cells, number(g.Count), s.at(g.FirstDeadAt), s.at(g.LastDeadAt))
 		if histogram {
 			cells = append(cells, sparkline(g.ByHour))
 		}

@@ -71,9 +71,9 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	}
 	// That pages fail is what the demo is about: the board counts it, and the
 	// dead letters say why.
-	c.Board, c.Live, c.Logger = io.Discard, false, slog.New(slog.DiscardHandler)
+	c.Board, c.Logger = io.Discard, slog.New(slog.DiscardHandler)
 	if !s.quiet {
-		c.Board, c.Live = s.Err, s.ErrTerminal
+		c.Board, c.Show = s.Err, s.board()
 	}
 	sum, err := demo.Crawl(ctx, c)
 	if err != nil {

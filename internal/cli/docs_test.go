@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/cli/manual"
 )
 
 var update = flag.Bool("update", false, "write docs/cli anew")
@@ -92,9 +94,9 @@ func TestReferenceIsComplete(t *testing.T) {
 			if !strings.Contains(text, c.CommandPath()) || !strings.Contains(text, c.Short) {
 				t.Errorf("%s: nothing is said about %s", form, c.CommandPath())
 			}
-			for _, f := range append(flagsOf(c, false), flagsOf(c, true)...) {
-				if !strings.Contains(text, f.name) || !strings.Contains(text, strings.ReplaceAll(f.about, "`", "")) {
-					t.Errorf("%s: nothing is said about %s %s", form, c.CommandPath(), f.name)
+			for _, f := range append(manual.FlagsOf(c, false), manual.FlagsOf(c, true)...) {
+				if !strings.Contains(text, f.Name) || !strings.Contains(text, strings.ReplaceAll(f.About, "`", "")) {
+					t.Errorf("%s: nothing is said about %s %s", form, c.CommandPath(), f.Name)
 				}
 			}
 		}

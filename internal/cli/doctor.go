@@ -13,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/doctor"
 	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -125,7 +126,7 @@ func missingPrograms(kinds []*pipeline.Kind) []doctor.Finding {
 func (s *session) findings(found []doctor.Finding) error {
 	widest := 0
 	for i := range found {
-		widest = max(widest, width(found[i].Check))
+		widest = max(widest, terminal.Width(found[i].Check))
 	}
 	l := s.list("CHECK")
 	for _, f := range found {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -66,11 +66,11 @@ func usage(next, why string, args ...any) error {
 
 // end prints what an error says and returns the exit code.
 func (s *session) end(err error) int {
-	if err = withoutPipes(err); err == nil {
+	if err = terminal.WithoutPipes(err); err == nil {
 		return exitOK
 	}
 	p, ok := errors.AsType[*problem](err)
-	if _, lost := errors.AsType[*outputError](err); lost && !ok {
+	if _, lost := errors.AsType[*terminal.OutputError](err); lost && !ok {
 		p = &problem{what: "the output cannot be written", err: err,
 			next: "make room, or send the output elsewhere; what the command changed stays changed: check before you repeat it"}
 	} else if !ok {
@@ -99,20 +99,6 @@ func (s *session) complain(label, text string) {
 	text = clean(s.redactor.Redact(strings.TrimSpace(text)))
 	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(label)))
 	_, _ = fmt.Fprintln(s.Err, label+text)
-}
-
-// clean makes what came from outside fit for a terminal.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\t' {
-			return ' '
-		}
-		if r != '\n' && (unicode.IsControl(r) || r == '\u2028' || r == '\u2029' ||
-			unicode.Is(unicode.Bidi_Control, r)) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
 }
 
 // classify finds the exit code and the next step for an error that says neither.

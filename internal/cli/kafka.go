@@ -127,7 +127,7 @@ partition is stuck, the one that holds up the commits.`,
 			l := s.list(">OFFSET", "ID", "KEY", "AT", "BODY")
 			for i := range seen {
 				m := &seen[i]
-				l.add(m, fmt.Sprint(m.Offset), m.ID, cut(keyCell(&m.Message), 24), when(m.Timestamp),
+				l.add(m, fmt.Sprint(m.Offset), m.ID, s.cell(keyCell(&m.Message), 24), s.at(m.Timestamp),
 					bodyCell(&m.Message, 60))
 			}
 			return l.end("nothing is there")
@@ -144,21 +144,23 @@ func (s *session) skip() *cobra.Command {
 	var reason string
 	offset, wait := int64(-1), duration(30*time.Second)
 	c := &cobra.Command{
-		Use: "skip TOPIC", Short: "Skip a stuck message: move it to the dead letters",
-		Args: count(1, 1, "one topic"),
-		Long: `Moves an unfinished message of a Kafka topic to the dead letters, where it can be
-inspected, edited and replayed; what is behind it continues. Nothing is lost. Without
-an offset, it takes the first message of the partition that the group has not
-finished.
+		Use: "skip ID", Short: "Skip a stuck message: move it to the dead letters",
+		Args: count(1, 1, "one id, or a topic with --partition"),
+		Long: `Moves a message that is not done to the dead letters, where it can be inspected, edited and
+replayed; what waits behind it, of its key, goes on at once. Nothing is lost. If a worker
+has the message, its verdict is refused from then on.
 
-If a worker has the partition, that worker is asked to do it: at once if the message
-waits for a retry, otherwise when its handler has returned.`,
-		Example: `  pawl skip mail --partition 0 --dry-run
+Over Kafka, messages are named by topic, partition and offset: without an offset, it is
+the first message of the partition that the group has not finished. If a worker has the
+partition, that worker is asked to do it: at once if the message waits for a retry,
+otherwise when its handler has returned.`,
+		Example: `  pawl skip $(pawl send mail "poison") --dry-run
+  pawl skip 0199f8a2-1b2c-7d --reason "poisoned by import 17" --yes
+  pawl skip mail --partition 0 --dry-run
   pawl skip mail --partition 0 --offset 2 --reason "poisoned by import 17" --yes`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("partition") {
-				return usage("add --partition; `pawl kafka health "+args[0]+"` shows which one is stuck",
-					"--partition is needed")
+				return s.skipID(c.Context(), args[0], reason)
 			}
 			if partition < 0 || offset < -1 {
 				return usage("partition and offset go from 0", "partition %d, offset %d", partition, offset)

@@ -113,6 +113,27 @@ func (s *session) inState(ctx context.Context, l store.Looker, ids []string,
 	return found, refused, nil
 }
 
+// ids completes ids that are given by their beginnings.
+func (s *session) ids(ctx context.Context, given ...string) ([]string, error) {
+	whole, err := operate.Complete(ctx, s.opened, given)
+	if several, ok := errors.AsType[*operate.AmbiguousError](err); ok {
+		return nil, usage("give more of it", "%w", several)
+	}
+	return whole, cannot(err, "look for ids")
+}
+
+// withID is what a command about one message runs.
+func (s *session) withID(what string,
+	run func(ctx context.Context, l store.Looker, id string) error) func(*cobra.Command, []string) error {
+	return with(s, what, func(c *cobra.Command, args []string, l store.Looker) error {
+		ids, err := s.ids(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), l, ids[0])
+	})
+}
+
 // livePlan says what a command is about to change, as JSON.
 type livePlan struct {
 	Count  int64                `json:"count"`
@@ -146,7 +167,7 @@ func planLive(found []store.Record) *livePlan {
 // agreed asks whether to carry a plan out. In a dry run it prints the plan instead, and nothing is agreed.
 func (s *session) agreed(verb, from string, p *livePlan, ask bool) (bool, error) {
 	if ask && !s.dryRun && p.Count > 0 {
-		err := s.confirm("%s %d messages%s; the oldest was appended at %s", verb, p.Count, from,
+		err := s.confirm("%s %s%s; the oldest was appended at %s", verb, counted(int(p.Count), "message"), from,
 			when(p.Oldest.EnqueuedAt))
 		return err == nil, err
 	}
@@ -154,7 +175,7 @@ func (s *session) agreed(verb, from string, p *livePlan, ask bool) (bool, error)
 		return true, nil
 	}
 	return false, s.one(p, func(w io.Writer) {
-		fmt.Fprintf(w, "would %s %d messages\n", verb, p.Count)
+		fmt.Fprintf(w, "would %s %s\n", verb, counted(int(p.Count), "message"))
 		for _, t := range p.Topics {
 			fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))
 		}
@@ -173,7 +194,7 @@ func inChunks[T any](ctx context.Context, s *session, all []T,
 	do func(context.Context, []T) (map[string]error, error)) (n int, refused map[string]error, err error) {
 	refused = map[string]error{}
 	p := s.progress("messages")
-	defer p.end()
+	defer p.End()
 	for chunk := range slices.Chunk(all, liveChunk) {
 		if err = context.Cause(ctx); err != nil {
 			return n, refused, err
@@ -184,7 +205,7 @@ func inChunks[T any](ctx context.Context, s *session, all []T,
 		}
 		maps.Copy(refused, no)
 		n += len(chunk)
-		p.at(int64(n))
+		p.At(int64(n))
 	}
 	return n, refused, nil
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/pawl-dev/pawl/internal/terminal"
 )
 
 // System is the environment of a command.
@@ -24,6 +26,8 @@ type System struct {
 	Getenv   func(string) string
 	// Terminals tells which of In, Out and Err are one.
 	InTerminal, OutTerminal, ErrTerminal bool
+	// Columns is the width of the terminal; nil, or 0: unknown.
+	Columns func() int
 	// Hangups takes SIGHUP over: it asks for a reload from then on, and does not end
 	// the command any more. nil: there are no signals.
 	Hangups func() <-chan struct{}
@@ -64,7 +68,8 @@ func Main(version string) int {
 	}()
 	return Run(ctx, version, os.Args[1:], System{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		InTerminal: terminal(os.Stdin), OutTerminal: terminal(os.Stdout), ErrTerminal: terminal(os.Stderr),
+		InTerminal: isTerminal(os.Stdin), OutTerminal: isTerminal(os.Stdout), ErrTerminal: isTerminal(os.Stderr),
+		Columns: func() int { return cmp.Or(terminal.Columns(os.Stderr), terminal.Columns(os.Stdout)) },
 		Hangups: func() <-chan struct{} {
 			reloading.Store(true)
 			signal.Notify(hangups, syscall.SIGHUP)
@@ -97,7 +102,7 @@ func wake(ch chan<- struct{}) {
 
 // Run runs one command and returns the exit code.
 func Run(ctx context.Context, version string, args []string, sys System) int {
-	sys.Out = stdout{sys.Out}
+	sys.Out = terminal.Output{To: sys.Out}
 	s := newSession(version, sys)
 	root := s.root()
 	root.SetArgs(args)
@@ -109,8 +114,8 @@ func Run(ctx context.Context, version string, args []string, sys System) int {
 	return s.end(errors.Join(err, s.close()))
 }
 
-// terminal tells whether f is one: a character device that is not the null one.
-func terminal(f *os.File) bool {
+// isTerminal reports whether f is one: a character device that is not the null one.
+func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return false

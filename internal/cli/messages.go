@@ -20,8 +20,8 @@ import (
 )
 
 func (s *session) messages() *cobra.Command {
-	return noun("messages", "Messages: list, show", `Shows messages. It neither takes nor changes any.`,
-		s.messagesLs(), s.messagesShow())
+	return noun("messages", "Messages: list, show, run now", `Shows messages, and brings delayed ones forward.`,
+		s.messagesLs(), s.messagesShow(), s.messagesRun())
 }
 
 // messageFilter is the flags that select messages.
@@ -125,7 +125,7 @@ func olderThan(records func(func(store.Record, error) bool), d time.Duration,
 
 // printMessages prints records as they come.
 func (s *session) printMessages(records func(func(store.Record, error) bool), empty string) error {
-	l := s.list("ID", "TOPIC", "KEY", "STATE", ">PRIORITY", ">ATTEMPT", "ENQUEUED", "NOT BEFORE", "LEASED BY", "BODY")
+	l := s.list("ID", "TOPIC", "KEY", "STATE", ">PRIO", ">TRIES", "ENQUEUED", "NOT BEFORE", "LEASED BY", "BODY")
 	for r, err := range records {
 		if err != nil {
 			return cannot(err, "list messages")
@@ -135,8 +135,8 @@ func (s *session) printMessages(records func(func(store.Record, error) bool), em
 		if m.Lease != nil {
 			owner = m.Lease.Owner
 		}
-		if !l.add(m, m.ID, m.Topic, cut(keyCell(&m), 24), string(m.State), number(m.Priority), number(m.Attempt),
-			when(m.EnqueuedAt), whenever(m.NotBefore), cut(owner, 24), bodyCell(&m, 40)) {
+		if !l.add(m, m.ID, m.Topic, s.cell(keyCell(&m), 24), string(m.State), number(m.Priority), number(m.Attempt),
+			s.at(m.EnqueuedAt), s.atp(m.NotBefore), s.cell(owner, 24), bodyCell(&m, s.most(40))) {
 			break
 		}
 	}
@@ -153,10 +153,10 @@ func (s *session) messagesShow() *cobra.Command {
 attempts so far. An acked message is gone, unless its topic retains.`,
 		Example: `  id=$(pawl send mail "hello"); pawl messages show $id
   pawl messages show $(pawl send mail "hello") -o json`,
-		RunE: with(s, "show a message", func(c *cobra.Command, args []string, i store.Looker) error {
-			r, err := i.Get(c.Context(), args[0])
+		RunE: s.withID("show a message", func(ctx context.Context, i store.Looker, id string) error {
+			r, err := i.Get(ctx, id)
 			if err != nil {
-				return cannot(err, "show message %s", args[0])
+				return cannot(err, "show message %s", id)
 			}
 			if r.State == store.IsDead {
 				d := operate.FormDeadLetter(&r)
@@ -315,17 +315,17 @@ It says that no worker is known to serve a topic if none has reported for 20 sec
 and none holds a message of it. A program may have switched its reports off.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
-		RunE: with(s, "explain a message", func(c *cobra.Command, args []string, i store.Looker) error {
+		RunE: s.withID("explain a message", func(ctx context.Context, i store.Looker, id string) error {
 			t, err := partOf[store.Topics](s.opened, "explain a message")
 			if err != nil {
 				return err
 			}
-			x, err := operate.Explain(c.Context(), s.opened, i, t, args[0])
+			x, err := operate.Explain(ctx, s.opened, i, t, id)
 			if errors.Is(err, store.ErrNotFound) {
-				return s.notKnown(operate.NotKnown(c.Context(), s.opened, args[0], migrate.MayBeAway))
+				return s.notKnown(operate.NotKnown(ctx, s.opened, id, migrate.MayBeAway))
 			}
 			if err != nil {
-				return cannot(err, "explain message %s", args[0])
+				return cannot(err, "explain message %s", id)
 			}
 			return s.one(x, func(w io.Writer) { describeWhy(w, x) })
 		}),

@@ -22,6 +22,9 @@ type operation struct {
 	keep  bool // the attempts, in a replay
 }
 
+// many is how many messages are changed without a question.
+const many = 100
+
 // doneWords are what becomes of letters, by kind of operation.
 var doneWords = map[string]string{operate.KindReplay: "replayed", operate.KindDiscard: "discarded",
 	operate.KindResolve: "resolved", operate.KindReopen: "reopened"}
@@ -47,6 +50,9 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 			return err
 		}
 	}
+	if sel.IDs, err = s.ids(ctx, sel.IDs...); err != nil {
+		return err
+	}
 	plan, err := operate.MakePlan(ctx, ops.Store, ops.Letters, sel, o.kind, o.to)
 	if err != nil {
 		return cannot(err, "plan to %s dead letters", o.kind)
@@ -66,8 +72,16 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 		if err := mixedUp(ctx, ops.Letters, sel, plan, o.why); err != nil {
 			return err
 		}
-		if err := s.confirm("%s %d dead letters for good; the oldest died at %s", o.kind, plan.Count,
-			when(plan.Oldest.DeadAt)); err != nil {
+	}
+	if o.kind == operate.KindDiscard && plan.Count > 0 || plan.Count > many {
+		what := fmt.Sprintf("%s %s", o.kind, counted(int(plan.Count), "dead letter"))
+		switch {
+		case o.kind == operate.KindDiscard:
+			what += " for good"
+		case o.rate.perSecond > 0:
+			what += fmt.Sprintf(", at most %g a second", o.rate.perSecond)
+		}
+		if err := s.confirm("%s; the oldest died at %s", what, when(plan.Oldest.DeadAt)); err != nil {
 			return err
 		}
 	}
@@ -99,11 +113,15 @@ func missingLetters(plan *operate.Plan) map[string]error {
 // does not end.
 func (s *session) carryOut(ctx context.Context, ops *operate.Operations, op *operate.Operation,
 	refused map[string]error) error {
-	s.note("operation %s: %s of %d dead letters", op.ID, op.Kind, op.Planned)
+	pace := ""
+	if op.Rate > 0 {
+		pace = fmt.Sprintf(", at most %g a second", op.Rate)
+	}
+	s.note("operation %s: %s of %s%s", op.ID, op.Kind, counted(int(op.Planned), "dead letter"), pace)
 	p := s.progress("dead letters")
-	r := &operate.Runner{Operations: ops, Who: s.who(), Progress: p.at}
+	r := &operate.Runner{Operations: ops, Who: s.who(), Progress: p.At}
 	err := r.Run(ctx, op)
-	p.end()
+	p.End()
 	maps.Copy(refused, r.Refused)
 	if errors.Is(err, store.ErrConflict) && op.Status != operate.Failed {
 		return cannot(err, "%s: operation %s", op.Kind, op.ID)
@@ -174,7 +192,7 @@ func mixedUp(ctx context.Context, d store.DeadLetters, sel operate.Selection, pl
 
 // describePlan tells what would be done.
 func describePlan(w io.Writer, p *operate.Plan, verb string) {
-	fmt.Fprintf(w, "would %s %d dead letters\n", verb, p.Count)
+	fmt.Fprintf(w, "would %s %s\n", verb, counted(int(p.Count), "dead letter"))
 	for _, t := range p.Topics {
 		fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))
 	}

@@ -55,7 +55,7 @@ running, but whose process is gone, can be resumed.`,
 				}
 				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
 				l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
-					number(o.Refused), number(o.Planned), o.Who, when(o.CreatedAt))
+					number(o.Refused), number(o.Planned), o.Who, s.at(o.CreatedAt))
 			}
 			return l.end("no such operations")
 		},
@@ -282,9 +282,9 @@ letter that it edited, with the original body.`,
 				if a.Status != "" && a.Status != operate.Done {
 					action = fmt.Sprintf("%s (%s)", a.Action, a.Status)
 				}
-				l.add(a, when(a.At), a.Who, action, cut(about, 60), number(a.Count), number(a.Result.Done),
+				l.add(a, s.at(a.At), a.Who, action, s.cell(about, 60), number(a.Count), number(a.Result.Done),
 					number(a.Result.Refused),
-					age(asDuration(a.Seconds)), cut(a.Reason, 40), a.OperationID)
+					age(asDuration(a.Seconds)), s.cell(a.Reason, 40), a.OperationID)
 			}
 			if f.Action != "" || !f.Since.IsZero() {
 				return l.end("no such entries")

@@ -1,18 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/terminal"
 )
 
 // The output formats.
@@ -20,6 +19,7 @@ const (
 	formatTable = "table"
 	formatJSON  = "json"
 	formatLines = "jsonl"
+	formatWide  = "wide" // a table, in full
 )
 
 // marshal is v as JSON, without escaping for HTML.
@@ -57,11 +57,17 @@ func (s *session) one(v any, human func(w io.Writer)) error {
 	return errors.Join(err, s.out.Flush())
 }
 
+var (
+	oneLine = terminal.OneLine
+	clean   = terminal.Clean
+	cut     = terminal.Cut
+)
+
 // list prints objects as they come: rows of a table, elements of an array, or
 // lines. After an error it prints no more; end returns it.
 type list struct {
 	s     *session
-	table *table
+	table *terminal.Table
 	n     int
 	err   error
 }
@@ -69,7 +75,7 @@ type list struct {
 func (s *session) list(columns ...string) *list {
 	l := &list{s: s}
 	if s.output == formatTable {
-		l.table = newTable(s.out, s.colours(), columns...)
+		l.table = terminal.NewTable(s.out, s.colours(), s.columns(), columns...)
 	}
 	return l
 }
@@ -85,7 +91,7 @@ func (l *list) add(v any, cells ...string) bool {
 
 func (l *list) print(v any, cells []string) error {
 	if l.table != nil {
-		return l.table.row(cells...)
+		return l.table.Row(cells...)
 	}
 	b, err := marshal(v, "")
 	if err != nil {
@@ -111,7 +117,7 @@ func (l *list) end(empty string, args ...any) error {
 	case l.table != nil && l.n == 0:
 		l.s.note(empty, args...)
 	case l.table != nil:
-		if err := l.table.flush(); err != nil {
+		if err := l.table.Flush(); err != nil {
 			return err
 		}
 	case l.s.output == formatJSON && l.n == 0:
@@ -127,129 +133,12 @@ func (s *session) colours() bool {
 	return s.OutTerminal && !s.noColor && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 }
 
-// table aligns cells in columns. The first rows decide how wide these are; then
-// it prints row by row, so that a long listing begins at once and needs no
-// memory.
-type table struct {
-	w       io.Writer
-	bold    bool
-	header  []string
-	right   []bool
-	widths  []int
-	pending [][]string
-	begun   bool
-}
-
-const rowsToAlign = 300
-
-// newTable makes a table. A column whose name begins with ">" is aligned to the
-// right.
-func newTable(w io.Writer, colours bool, columns ...string) *table {
-	t := &table{w: w, bold: colours, widths: make([]int, len(columns))}
-	for _, c := range columns {
-		name, right := strings.CutPrefix(c, ">")
-		t.header = append(t.header, name)
-		t.right = append(t.right, right)
+// progress shows how far something came, on a terminal.
+func (s *session) progress(what string) *terminal.Progress {
+	if !s.ErrTerminal || s.quiet {
+		return terminal.NewProgress(nil, what)
 	}
-	return t
-}
-
-func (t *table) row(cells ...string) error {
-	row := make([]string, len(t.header))
-	for i := range row {
-		row[i] = oneLine(cells[i])
-	}
-	if t.begun {
-		return t.print(row)
-	}
-	if t.pending = append(t.pending, row); len(t.pending) >= rowsToAlign {
-		return t.flush()
-	}
-	return nil
-}
-
-// flush prints what waited for the widths.
-func (t *table) flush() error {
-	if t.begun {
-		return nil
-	}
-	t.begun = true
-	for _, row := range append([][]string{t.header}, t.pending...) {
-		for i, c := range row {
-			t.widths[i] = max(t.widths[i], width(c))
-		}
-	}
-	if t.bold {
-		_, _ = io.WriteString(t.w, "\x1b[1m")
-	}
-	err := t.print(t.header)
-	if t.bold {
-		_, _ = io.WriteString(t.w, "\x1b[0m")
-	}
-	for _, row := range t.pending {
-		if err != nil {
-			return err
-		}
-		err = t.print(row)
-	}
-	t.pending = nil
-	return err
-}
-
-func (t *table) print(row []string) error {
-	var b strings.Builder
-	for i, c := range row {
-		fill := strings.Repeat(" ", max(0, t.widths[i]-width(c)))
-		switch {
-		case t.right[i]:
-			b.WriteString(fill + c)
-		case i == len(row)-1:
-			b.WriteString(c)
-		default:
-			b.WriteString(c + fill)
-		}
-		if i < len(row)-1 {
-			b.WriteString("  ")
-		}
-	}
-	_, err := fmt.Fprintln(t.w, strings.TrimRight(b.String(), " "))
-	return err
-}
-
-// oneLine makes a cell of a text from outside.
-func oneLine(s string) string {
-	return strings.TrimSpace(clean(strings.ReplaceAll(s, "\n", " ")))
-}
-
-// width is how many columns of a terminal s takes.
-func width(s string) int {
-	n := 0
-	for _, r := range s {
-		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
-		case wide(r):
-			n += 2
-		default:
-			n++
-		}
-	}
-	return n
-}
-
-// wide tells whether r takes two columns, as East Asian scripts and emoji do.
-func wide(r rune) bool {
-	return 0x1100 <= r && (r <= 0x115f || 0x2e80 <= r && r <= 0xa4cf || 0xac00 <= r && r <= 0xd7a3 ||
-		0xf900 <= r && r <= 0xfaff ||
-		0xfe30 <= r && r <= 0xfe6f || 0xff00 <= r && r <= 0xff60 || 0x1f300 <= r && r <= 0x1faff ||
-		0x20000 <= r && r <= 0x3fffd)
-}
-
-// cut shortens s to n characters.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
+	return terminal.NewProgress(s.Err, what)
 }
 
 // The cells of tables.
@@ -272,6 +161,60 @@ func age(d time.Duration) string {
 }
 
 func asDuration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+
+// at is a time in a table: local and short, in full with -o wide.
+func (s *session) at(t time.Time) string {
+	now, local := time.Now(), t.Local()
+	switch {
+	case t.IsZero() || s.wide:
+		return when(t)
+	case local.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return local.Format(time.TimeOnly)
+	case local.Year() == now.Year():
+		return local.Format("Jan 02 15:04")
+	}
+	return local.Format(time.DateOnly)
+}
+
+func (s *session) atp(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return s.at(*t)
+}
+
+// cell is a text in a table: the beginning of its first line, or all with -o wide.
+func (s *session) cell(text string, most int) string {
+	if s.wide {
+		return oneLine(text)
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	return cut(oneLine(line), most)
+}
+
+// most is how much of a text is shown, unless all is asked for.
+func (s *session) most(columns int) int {
+	if s.wide {
+		return 1 << 20
+	}
+	return columns
+}
+
+// columns is how wide a table may be; 0: any width.
+func (s *session) columns() int {
+	if s.wide {
+		return 0
+	}
+	if n, err := strconv.Atoi(s.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if s.OutTerminal && s.Columns != nil {
+		return cmp.Or(s.Columns(), defaultColumns)
+	}
+	return defaultColumns
+}
+
+const defaultColumns = 80
 
 // when is a time in UTC, as logs and JSON have it.
 func when(t time.Time) string {
@@ -306,74 +249,4 @@ func bodyCell(m *operate.Message, most int) string {
 		body = strings.ToValidUTF8(body[:4*most], "") + "…"
 	}
 	return cut(oneLine(body), most)
-}
-
-// stdout is where data goes. Its errors are [*outputError]s: what cannot be printed
-// is another matter than what cannot be done, and a connection to a server that
-// breaks is EPIPE, too.
-type stdout struct{ w io.Writer }
-
-func (o stdout) Write(b []byte) (int, error) {
-	n, err := o.w.Write(b)
-	if err != nil {
-		err = &outputError{err}
-	}
-	return n, err
-}
-
-// outputError is why stdout cannot be written.
-type outputError struct{ err error }
-
-func (e *outputError) Error() string { return e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *outputError) Unwrap() error { return e.err }
-
-// withoutPipes is err without errors of a closed pipe on stdout. Other errors remain.
-func withoutPipes(err error) error {
-	lost, ok := errors.AsType[*outputError](err)
-	if !ok {
-		return err
-	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		var rest []error
-		for _, part := range several.Unwrap() {
-			rest = append(rest, withoutPipes(part))
-		}
-		return errors.Join(rest...)
-	}
-	if errors.Is(lost.err, syscall.EPIPE) || errors.Is(lost.err, io.ErrClosedPipe) { // the reader has gone away
-		return nil
-	}
-	return err
-}
-
-// progress tells on a terminal how far something came, a few times a second.
-type progress struct {
-	s       *session
-	what    string
-	began   time.Time
-	shown   time.Time
-	visible bool
-}
-
-func (s *session) progress(what string) *progress {
-	return &progress{s: s, what: what, began: time.Now(), shown: time.Now(), visible: s.ErrTerminal && !s.quiet}
-}
-
-// at says that n are done.
-func (p *progress) at(n int64) {
-	now := time.Now()
-	if !p.visible || now.Sub(p.shown) < 200*time.Millisecond {
-		return
-	}
-	p.shown = now
-	_, _ = fmt.Fprintf(p.s.Err, "\r\x1b[K%d %s, %.0f a second", n, p.what, float64(n)/now.Sub(p.began).Seconds())
-}
-
-// end removes the line.
-func (p *progress) end() {
-	if p.visible && p.shown != p.began {
-		_, _ = fmt.Fprint(p.s.Err, "\r\x1b[K")
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
@@ -48,7 +49,7 @@ func (s *session) pipelinesLs() *cobra.Command {
 			for _, p := range all {
 				oldest := asDuration(p.OldestWaitingSeconds)
 				l.add(p, p.Name, p.Kind, p.State, number(p.Waiting), number(p.Leased), number(p.Dead),
-					age(oldest), whenever(p.LastSuccessAt), p.Why)
+					age(oldest), s.atp(p.LastSuccessAt), p.Why)
 			}
 			return l.end("no daemon has run a pipeline on this store")
 		},
@@ -181,7 +182,7 @@ func failed(path string, err error) error {
 	if _, ok := errors.AsType[*problem](err); ok || err == nil {
 		return err
 	}
-	if _, lost := errors.AsType[*outputError](err); lost {
+	if _, lost := errors.AsType[*terminal.OutputError](err); lost {
 		return err
 	}
 	return &problem{what: "`" + path + "` failed", err: err}
@@ -272,7 +273,7 @@ func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.In
 		Args: args, Flags: flags, Stdin: s.In, Stdout: &locked{w: s.Out}, Stderr: &locked{w: redacting{s}},
 		Output: s.output, Quiet: s.quiet, NoColor: s.noColor || s.Getenv("NO_COLOR") != "", Yes: s.yes,
 		DryRun:   s.dryRun,
-		Terminal: s.ErrTerminal, Getenv: s.Getenv, Logger: s.warnings(), Version: s.version,
+		Terminal: s.ErrTerminal, Show: s.board(), Getenv: s.Getenv, Logger: s.warnings(), Version: s.version,
 		Owner: serve.Owner("", time.Now()), Who: s.who(),
 		StoreURL: s.url(), StoreGiven: s.url() != open.DefaultStore || s.storeURL != "",
 		Open: s.openFor, Confirm: func(what string) error { return s.confirm("%s", what) },

@@ -42,7 +42,7 @@ server, or the memory of one process.`,
 	f.StringVar(&s.configPath, "config", "", "configuration `FILE` (default: "+config.DefaultFile+
 		" in this folder, if it is there)")
 	f.StringVarP(&s.output, "output", "o", formatTable,
-		"how to print: table, json (one document) or jsonl (one object per line)")
+		"how to print: table, wide (a table that is not cut), json (one document) or jsonl (one object per line)")
 	f.BoolVarP(&s.quiet, "quiet", "q", false, "print data and errors only")
 	f.BoolVar(&s.noColor, "no-color", false, "no colours (also: NO_COLOR in the environment)")
 	f.BoolVar(&s.yes, "yes", false, "answer every question with yes")
@@ -95,10 +95,13 @@ func (s *session) checkFlags(c *cobra.Command) error {
 		return empty
 	}
 	switch s.output {
+	case formatWide:
+		s.wide, s.output = true, formatTable
+		fallthrough
 	case formatTable, formatJSON, formatLines:
 		return nil
 	}
-	return usage("use -o table, -o json or -o jsonl", "there is no output %q", s.output)
+	return usage("use -o table, wide, json or jsonl", "there is no output %q", s.output)
 }
 
 // unknownCommand refuses arguments where a verb is expected.

@@ -256,9 +256,9 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 		sender.Store = opened
 	}
 	p := s.progress("lines")
-	sender.Progress = func(sent send.Sent) { p.at(sent.Through) }
+	sender.Progress = func(sent send.Sent) { p.At(sent.Through) }
 	sent, err := sender.Run(c.Context(), s.In)
-	p.end()
+	p.End()
 	return errors.Join(s.sent(sent, err), s.printSent(sent))
 }
 

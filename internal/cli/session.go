@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"slices"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/logsink"
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -32,22 +34,48 @@ type session struct {
 	mirrorURL   string
 	mirrorFile  string // the mirror that the configuration file names
 	output      string
+	wide        bool
 	quiet       bool
 	noColor     bool
 	yes         bool
 	dryRun      bool
 	autoMigrate bool
 
-	notes  sync.Mutex
-	opened store.Store
-	more   []store.Store   // besides it
-	sinks  []*logsink.Sink // of a command that must not wait for who reads its output
-	out    *bufio.Writer
+	editorOut io.Writer        // stderr itself, for programs that take the terminal over
+	screen    *terminal.Screen // of stderr, if it is a terminal
+	notes     sync.Mutex
+	opened    store.Store
+	more      []store.Store   // besides it
+	sinks     []*logsink.Sink // of a command that must not wait for who reads its output
+	out       *bufio.Writer
 }
 
 func newSession(version string, sys System) *session {
-	return &session{System: sys, version: version, redactor: redact.New(sys.Getenv("PAWL_STORE"),
+	s := &session{System: sys, editorOut: sys.Err, version: version, redactor: redact.New(sys.Getenv("PAWL_STORE"),
 		sys.Getenv("PAWL_MIRROR")), out: bufio.NewWriterSize(sys.Out, 64<<10)}
+	if sys.ErrTerminal && sys.Columns != nil {
+		s.screen = terminal.NewScreen(sys.Err, sys.Columns)
+		s.Err = s.screen
+	}
+	return s
+}
+
+// board shows lines at the bottom of the terminal until they are nil; nil where stderr is none.
+func (s *session) board() func(lines []string) {
+	if s.screen == nil {
+		return nil
+	}
+	return func(lines []string) {
+		if lines == nil {
+			s.screen.End()
+			return
+		}
+		shown := make([]string, len(lines))
+		for i, line := range lines {
+			shown[i] = s.redactor.Redact(line)
+		}
+		s.screen.Show(shown)
+	}
 }
 
 // close closes the store and prints what is left.

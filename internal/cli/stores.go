@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -79,7 +80,7 @@ func (s *session) printStores(backends []open.Backend) error {
 			there = append(there, b)
 		}
 	}
-	t := newTable(s.out, s.colours(), header...)
+	t := terminal.NewTable(s.out, s.colours(), s.columns(), header...)
 	var notes []string
 	for _, c := range store.AllCapabilities {
 		row := []string{string(c)}
@@ -92,11 +93,11 @@ func (s *session) printStores(backends []open.Backend) error {
 			}
 			row = append(row, mark)
 		}
-		if err := t.row(row...); err != nil {
+		if err := t.Row(row...); err != nil {
 			return err
 		}
 	}
-	if err := t.flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	describeStores(s.out, backends, notes)

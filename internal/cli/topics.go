@@ -52,7 +52,7 @@ messages, so do not run it too often on a large store.`,
 				t := operate.FormTopic(&stats[i])
 				l.add(t, t.Topic, string(t.Order), waitingCell(&t), number(t.Delayed), number(t.Leased),
 					number(t.Dead), age(stats[i].OldestWaiting), number(t.AppendedTotal),
-					number(t.AckedTotal), number(t.Stuck), whenever(t.LastAckAt), pauseCell(t.Pause))
+					number(t.AckedTotal), number(t.Stuck), s.atp(t.LastAckAt), pauseCell(t.Pause))
 			}
 			return l.end("no topics yet; create one: pawl send mail \"hello\"")
 		}),

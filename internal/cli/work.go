@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/handler/pipe"
+	"github.com/pawl-dev/pawl/internal/cli/manual"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/store"
@@ -99,7 +100,7 @@ states another does not start (exit code 5).`,
 	fl.StringVar(&f.exec, "exec", "", "start `CMD` for every delivery")
 	fl.StringVar(&f.pipe, "pipe", "", "keep `CMD` running and exchange lines of JSON with it")
 	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
-	_ = fl.SetAnnotation("concurrency", defaultAs, []string{"the number of processors"}) // the flag is there
+	_ = fl.SetAnnotation("concurrency", manual.DefaultAs, []string{"the number of processors"}) // the flag is there
 	fl.IntVar(&f.inFlight, "in-flight", 0,
 		"with --pipe: deliveries that a program holds at once (0: as many as it shows that it can use)")
 	fl.Var(&f.lease, "lease", "how long messages stay claimed if this process dies")
@@ -298,7 +299,7 @@ claimable again when its leases end. A program that has switched that off
 				topics, running, rate, limited := busy(w)
 				since := ""
 				if w.Registration != nil {
-					since = when(w.StartedAt)
+					since = s.at(w.StartedAt)
 				}
 				l.add(w, w.Owner, workerState(w), topics, running, rate, number(w.Leased),
 					age(asDuration(w.OldestLeaseSeconds)), limited, since)

@@ -15,16 +15,15 @@ import (
 // line now and then.
 type board struct {
 	w     io.Writer
-	live  bool
+	show  func(lines []string) // nil: there is no terminal
 	site  *site.Site
 	began time.Time
-	drawn int // lines on the screen
 }
 
 // run draws until ctx ends.
 func (b *board) run(ctx context.Context, t store.Topics) {
 	every := 3 * time.Second
-	if b.live {
+	if b.show != nil {
 		every = 200 * time.Millisecond
 	}
 	tick := time.NewTicker(every)
@@ -51,25 +50,18 @@ func (b *board) draw(stats []store.TopicStats) {
 			pages = of.Appended
 		}
 	}
-	if !b.live {
+	if b.show == nil {
 		fmt.Fprintf(b.w, "%5.1fs  %d of %d pages stored, %d to fetch, %d retried, %d dead\n",
 			time.Since(b.began).Seconds(), pages, b.site.Len(), t.Waiting+t.Delayed, t.Retried, t.Dead)
 		return
 	}
-	lines := []string{
+	b.show([]string{
 		bar(pages, int64(b.site.Len())) + fmt.Sprintf("  %.1fs", time.Since(b.began).Seconds()),
 		fmt.Sprintf("%-13s%9s%9s%9s%9s%9s%9s", "topic", "waiting", "delayed", "leased", "acked", "retried", "dead"),
 		fmt.Sprintf("%-13s%9d%9d%9d%9d%9d%9d", t.Name, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead),
 		fmt.Sprintf("the site answered %d requests, at most %d at once", b.site.Tally().Requests,
 			b.site.MaxConcurrent()),
-	}
-	if b.drawn > 0 {
-		fmt.Fprintf(b.w, "\x1b[%dA", b.drawn)
-	}
-	for _, l := range lines {
-		fmt.Fprintf(b.w, "\x1b[2K%s\n", l)
-	}
-	b.drawn = len(lines)
+	})
 }
 
 func bar(n, of int64) string {

@@ -58,7 +58,8 @@ type Config struct {
 	Dir    string // keeps run.json and pages.jsonl; it is there
 	Resume bool
 	Board  io.Writer
-	Live   bool // Board is a terminal
+	// Show draws lines at the bottom of the terminal, as [pipeline.Invocation] does; nil: Board is none.
+	Show   func(lines []string)
 	Logger *slog.Logger
 }
 
@@ -93,12 +94,15 @@ func (c *Config) crawl(ctx context.Context) (Summary, error) {
 	fmt.Fprintf(c.Board, "a site of %d pages at %s, with %d that cannot be read and %d that always fail\n",
 		h.site.Len(), h.url, len(h.site.Broken()), len(h.site.Failing()))
 	showing, stop := context.WithCancel(ctx)
-	live := &board{w: c.Board, live: c.Live, site: h.site, began: time.Now()}
+	live := &board{w: c.Board, show: c.Show, site: h.site, began: time.Now()}
 	done := make(chan struct{})
 	go func() { defer close(done); live.run(showing, topics) }()
 	sums, err := crawl.Run(ctx, c.Store, c.Logger, c.module(h))
 	stop()
 	<-done
+	if c.Show != nil {
+		c.Show(nil)
+	}
 	if err != nil {
 		return Summary{}, err
 	}

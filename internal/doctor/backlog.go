@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/internal/migrate"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
@@ -36,7 +38,7 @@ func (d *Doctor) backlog(ctx context.Context, s store.Store, t *store.TopicStats
 	}
 	before := len(d.found)
 	for _, look := range []func(context.Context, store.Store, store.Inspector, *store.TopicStats) error{d.hung,
-		d.failing, d.hotKey} {
+		d.failing, d.poison, d.behind, d.hotKey} {
 		if err := look(ctx, s, i, t); err != nil {
 			d.say("topic "+t.Name, Unknown, "", "why its messages wait is unknown: %s", brief(err))
 			break
@@ -74,11 +76,86 @@ func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *
 	if late > 0 {
 		d.say("topic "+t.Name, Worth,
 			"find out what the handler waits for: pawl explain "+oldest.ID+
-				" names its worker; more workers would hang as well; the deadline ends it: pawl topics set "+t.Name+
-				" --deadline 1m",
-			"a handler hangs: %d of %d are near their deadline, the oldest has been running for %v", late, leased,
-			now.Sub(oldest.Lease.StartedAt).Round(time.Second))
+				" names its worker; more workers would hang as well; to take them back now: pawl reclaim --topic "+
+				t.Name+" --stuck"+shorter(t),
+			"a handler hangs: %d of %d are near their deadline, the oldest has been running for %v; the deadline ends it at %s",
+			late, leased, now.Sub(oldest.Lease.StartedAt).Round(time.Second), operate.UTC(oldest.Lease.Deadline))
 	}
+	return nil
+}
+
+// shorter advises a deadline that frees the worker sooner than that of the topic.
+func shorter(t *store.TopicStats) string {
+	half := (t.Deadline / 2).Round(time.Second)
+	if half < time.Minute {
+		return ""
+	}
+	return fmt.Sprintf("; if its work never takes so long, pawl topics set %s --deadline %v", t.Name, half)
+}
+
+// deadly is how often a message ends its program, or its workers die with it, before that is worth a word.
+const deadly = 3
+
+// poison looks for messages that end the program that handles them, or whose workers die.
+func (d *Doctor) poison(ctx context.Context, _ store.Store, i store.Inspector, t *store.TopicStats) error {
+	for r, err := range i.List(ctx, store.Filter{Topic: t.Name, Limit: lookedAt}) {
+		if err != nil {
+			return err
+		}
+		ended, how := 0, ""
+		for n := range r.History {
+			if a := &r.History[n]; a.Attrs[handler.AttrEnded] != "" {
+				ended, how = ended+1, a.Error
+			}
+		}
+		fix := "look at what it has in it: pawl messages show " + r.ID + "; to let the others go on: pawl skip " + r.ID
+		switch {
+		case ended >= deadly:
+			d.say("topic "+t.Name, Worth, fix, "message %s has ended the program that handles it %d times%s", r.ID,
+				ended, operate.Because(how))
+		case r.Rescues >= deadly:
+			d.say("topic "+t.Name, Worth, fix, "message %s was with %d workers when they died or hung", r.ID, r.Rescues)
+		}
+	}
+	return nil
+}
+
+// behind looks for messages that wait behind one of their key that is to be retried.
+func (d *Doctor) behind(ctx context.Context, _ store.Store, i store.Inspector, t *store.TopicStats) error {
+	if t.Order != store.OrderKey || t.Tail || t.Waiting == 0 {
+		return nil
+	}
+	var head store.Record
+	most, heads := 0, 0
+	for r, err := range i.List(ctx, store.Filter{Topic: t.Name, State: store.Delayed, Limit: lookedAt}) {
+		if err != nil {
+			return err
+		}
+		last := len(r.History) - 1
+		if r.Key == nil || last < 0 || !r.History[last].NextAt.Equal(r.NotBefore) {
+			continue
+		}
+		n := 0
+		for _, err := range i.List(ctx, store.Filter{Topic: t.Name, State: store.Waiting, Key: r.Key, Limit: lookedAt}) {
+			if err != nil {
+				return err
+			}
+			n++
+		}
+		if n > most {
+			head, most = r, n
+		}
+		if heads++; heads == fewest {
+			break
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	a := head.History[len(head.History)-1]
+	d.say("topic "+t.Name, Worth, "once the cause is fixed: pawl messages run "+head.ID+"; to go on without it: pawl skip "+
+		head.ID, "%d wait behind message %s of the key %q, which is retried at %s%s", most, head.ID, head.Key,
+		operate.UTC(head.NotBefore), operate.Because(a.Error))
 	return nil
 }
 
@@ -117,8 +194,12 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 	check, pause := "topic "+t.Name, fmt.Sprintf("pawl topics pause %s --for 30m", t.Name)
 	if failed >= back && bad(failed) {
 		worst := slices.MaxFunc(slices.Sorted(maps.Keys(kinds)), func(a, b string) int { return kinds[a] - kinds[b] })
-		d.say(check, Worth, "fix what fails, see pawl policy explain --kind "+worst+
-			"; more workers only add load; to use up no attempts until it is fixed: "+pause,
+		fix := "fix what fails, see pawl policy explain --kind " + worst
+		if worst == string(pawl.KindDeadline) {
+			fix = fmt.Sprintf("find out what the handler waits for: it does not return within the deadline of %v",
+				t.Deadline)
+		}
+		d.say(check, Worth, fix+"; more workers only add load; to use up no attempts until it is fixed: "+pause,
 			"attempts fail: %d of %d delayed messages wait for a retry, most of them (%d) after %s%s", failed, looked,
 			kinds[worst], worst, operate.Because(said[worst]))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -36,7 +37,7 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 		wait time.Duration
 		want string
 	}{
-		"hung":    {then: nil, wait: 3 * time.Minute, want: "a handler hangs: 8 of 8 are near their deadline"},
+		"hung":    {then: nil, wait: 3 * time.Minute, want: "a handler hangs: 8 of 8 are near their deadline, the oldest has been running for 3m0s; the deadline ends it at"},
 		"at work": {then: nil, wait: 2 * time.Minute, want: ""},
 		"500s": {then: settle(store.Retry, false, "HTTP5xx", "500 Internal Server Error"),
 			want: "8 of 8 delayed messages wait for a retry, most of them (8) after HTTP5xx: 500"},
@@ -92,4 +93,75 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDoctorAdvisesNoLongerDeadline than the topic has.
+func TestDoctorAdvisesNoLongerDeadline(t *testing.T) {
+	for deadline, want := range map[time.Duration]string{
+		20 * time.Second: "", time.Minute: "", 10 * time.Minute: "pawl topics set t --deadline 5m0s",
+	} {
+		got := shorter(&store.TopicStats{Topic: store.Topic{Name: "t", Deadline: deadline}})
+		if !strings.HasSuffix(got, want) || want == "" && got != "" {
+			t.Errorf("for %v: %q", deadline, got)
+		}
+	}
+}
+
+// TestDoctorNamesAPoisonMessage and how much waits behind it.
+func TestDoctorNamesAPoisonMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{})
+		defer func() { _ = s.Close() }()
+		lease := store.Lease{Owner: "w", For: time.Minute}
+		look := func(d *Doctor) {
+			stats, err := s.Stats(t.Context(), "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.topic(t.Context(), s, &stats[0], map[string]bool{"t": true})
+		}
+		var b store.Batch[pawl.Message]
+		for i := range 9 {
+			b.Items = append(b.Items, pawl.Message{Topic: "t", ID: fmt.Sprint("m", i), Key: []byte("k")})
+		}
+		if _, err := s.Append(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1, Run: 1}}, lease)
+			if err != nil || len(ds) != 1 {
+				t.Fatal(ds, err)
+			}
+			refused, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID,
+				Verdict: store.Retry, After: 10 * time.Second, Failure: store.Failure{Kind: "Command", Error: "signal: killed",
+					Attrs: map[string]string{handler.AttrEnded: "true"}}}))
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			time.Sleep(11 * time.Second)
+		}
+		d := &Doctor{}
+		look(d)
+		found := fmt.Sprintf("%+v", d.found)
+		if !strings.Contains(found, "message m0 has ended the program that handles it 4 times: signal: killed") ||
+			!strings.Contains(found, "pawl skip m0") {
+			t.Error(found)
+		}
+		ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1, Run: 1}}, lease)
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		if _, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID,
+			Verdict: store.Retry, After: time.Hour, Failure: store.Failure{Kind: "Command",
+				Error: "exit status 1"}})); err != nil {
+			t.Fatal(err)
+		}
+		d = &Doctor{}
+		look(d)
+		found = fmt.Sprintf("%+v", d.found)
+		if !strings.Contains(found, `8 wait behind message m0 of the key "k", which is retried at`) ||
+			!strings.Contains(found, "pawl messages run m0") {
+			t.Error(found)
+		}
+	})
 }

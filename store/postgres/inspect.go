@@ -284,8 +284,8 @@ func (s *Store) RunNow(ctx context.Context, ids ...string) (refused map[string]e
 			}
 			lanes, seqs := positions(found)
 			var records []store.Record
-			err = t.run(ctx, do(hasten, lanes, seqs, s.skewValue()), read(liveRecords, collect(&records, s.readLive), lanes,
-				seqs))
+			err = t.run(ctx, do(hasten, lanes, seqs, s.skewValue()),
+				read(liveRecords, collect(&records, s.readLive), lanes, seqs))
 			for i := range records {
 				if records[i].State != store.Leased {
 					delete(no, records[i].ID)

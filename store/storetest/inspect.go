@@ -419,8 +419,10 @@ var inspectSentences = []Sentence{
 			t.noneRefused(t.inspector().Skip(t.ctx(), "poison", head, waiting, late))
 			for id, attempts := range map[string]int{head: 1, waiting: 0, late: 0} {
 				r := t.inState(id, store.IsDead)
-				if r.Kind != pawl.KindSkipped || r.Reason != "poison" || r.Attempts != attempts || len(r.History) != attempts {
-					t.Errorf("%q is %s: %q after %d attempts, %d on record", r.Body, r.Kind, r.Reason, r.Attempts, len(r.History))
+				if r.Kind != pawl.KindSkipped || r.Reason != "poison" || r.Attempts != attempts ||
+					len(r.History) != attempts {
+					t.Errorf("%q is %s: %q after %d attempts, %d on record", r.Body, r.Kind, r.Reason, r.Attempts,
+						len(r.History))
 				}
 			}
 			t.ack(t.claims("b", "c")...)
