@@ -29,10 +29,14 @@ const (
 	MissedAll  = "all"  // the last thousand are
 )
 
+// OriginFile is the origin of a schedule that a configuration file states: it is changed there only.
+const OriginFile = "file"
+
 // Limits of a schedule.
 const (
 	MaxJitter       = 24 * time.Hour
 	MaxMissedWithin = 30 * 24 * time.Hour
+	MaxBody         = 512 << 10
 	maxMadeUp       = 1000
 )
 
@@ -94,6 +98,8 @@ func (s *Schedule) Validate(now time.Time) error {
 		return pawl.Invalid("jitter", "is %v; it goes from 0 to %v", s.Jitter, MaxJitter)
 	case s.MissedWithin < 0 || s.MissedWithin > MaxMissedWithin:
 		return pawl.Invalid("missed_within", "is %v; it goes from 0 to %v", s.MissedWithin, MaxMissedWithin)
+	case len(s.Body) > MaxBody:
+		return pawl.Invalid("body", "is %d bytes long; the limit of a schedule is %d", len(s.Body), MaxBody)
 	}
 	m := s.message(times, times.Next(now), "")
 	return m.Validate()

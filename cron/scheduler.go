@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -62,45 +63,108 @@ func New(s store.Store, c Config) (*Scheduler, error) {
 }
 
 // Put writes a schedule, or replaces the one of that name. The same schedule again changes nothing. Ticks of new
-// times count from now on.
+// times count from now on. One that a file states is [store.ErrConflict].
 func (s *Scheduler) Put(ctx context.Context, schedule Schedule) error {
+	if err := s.ours(ctx, schedule.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	_, err := s.write(ctx, schedule, "")
+	return err
+}
+
+// write stores a schedule, and reports whether that changed anything.
+func (s *Scheduler) write(ctx context.Context, schedule Schedule, file string) (changed bool, err error) {
 	now, err := s.entries.Clock(ctx)
 	if err == nil {
 		err = schedule.Validate(now)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	e, err := s.entries.GetState(ctx, setPrefix+schedule.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
+		return false, err
 	}
-	next := stored{schedule, now.UnixMilli()}
+	next := stored{schedule, file, now.UnixMilli()}
 	var there stored
 	if len(e.Value) > 0 && json.Unmarshal(e.Value, &there) == nil {
 		next.Created = there.Created
 	}
 	text, err := json.Marshal(next)
 	if err != nil || bytes.Equal(e.Value, text) {
-		return err
+		return false, err
 	}
 	_, err = s.entries.PutState(ctx, setPrefix+schedule.Name, text, store.AnyVersion, s.Owner)
-	return err
+	there.File, next.File = "", ""
+	was, _ := json.Marshal(there) // both have been JSON
+	text, _ = json.Marshal(next)
+	return err == nil && !bytes.Equal(was, text), err
 }
 
 // stored is the entry of a schedule. One that was removed and written again is another one.
 type stored struct {
 	Schedule
-	Created int64 `json:"created"`
+	File    string `json:"file,omitempty"` // that states it
+	Created int64  `json:"created"`
 }
 
-// Remove removes a schedule; its history stays. [store.ErrNotFound] if there is none.
+// Remove removes a schedule; its history stays. [store.ErrNotFound] if there is none, [store.ErrConflict] if a file
+// states it.
 func (s *Scheduler) Remove(ctx context.Context, name string) error {
-	if _, err := s.get(ctx, name); err != nil {
-		return err
+	err := s.ours(ctx, name)
+	if err == nil {
+		_, err = s.entries.PutState(ctx, setPrefix+name, nil, store.AnyVersion, s.Owner)
 	}
-	_, err := s.entries.PutState(ctx, setPrefix+name, nil, store.AnyVersion, s.Owner)
 	return err
+}
+
+// ours refuses a schedule that a file states.
+func (s *Scheduler) ours(ctx context.Context, name string) error {
+	l, err := s.get(ctx, name)
+	if err == nil && l.def.Origin == OriginFile {
+		err = &store.Error{Op: "schedule " + name, Code: store.ErrConflict,
+			Err:  fmt.Errorf("the file %s states it", l.def.File),
+			Hint: "change it there; `pawl schedules pause` and `pawl schedules run` work all the same"}
+	}
+	return err
+}
+
+// Change is what a declaration did to a schedule.
+type Change struct {
+	Name    string
+	Removed bool // because it left the file; else it was written
+}
+
+// Declare makes the schedules of a file those of the store, and removes others that the same file stated before. It
+// returns what changed, also together with an error.
+func (s *Scheduler) Declare(ctx context.Context, file string, schedules []Schedule) ([]Change, error) {
+	var changes []Change
+	stated := map[string]bool{}
+	for i := range schedules {
+		next := schedules[i]
+		next.Origin, stated[next.Name] = OriginFile, true
+		changed, err := s.write(ctx, next, file)
+		if err != nil {
+			return changes, fmt.Errorf("schedule %s: %w", next.Name, err)
+		}
+		if changed {
+			changes = append(changes, Change{Name: next.Name})
+		}
+	}
+	all := map[string]*live{}
+	if _, err := s.refresh(ctx, all, 0); err != nil {
+		return changes, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if l := all[name]; l.times == nil || l.def.Origin != OriginFile || l.def.File != file || stated[name] {
+			continue
+		}
+		if _, err := s.entries.PutState(ctx, setPrefix+name, nil, store.AnyVersion, s.Owner); err != nil {
+			return changes, err
+		}
+		changes = append(changes, Change{name, true})
+	}
+	return changes, nil
 }
 
 // pause is the record of a pause from outside.

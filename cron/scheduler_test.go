@@ -282,3 +282,42 @@ func TestScheduleRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestDeclare: the schedules of a file are changed in the file only, and what left the file is removed.
+func TestDeclare(t *testing.T) {
+	bubble(t, func(r *rig) {
+		ctx := r.Context()
+		daily := func(name string) Schedule { return Schedule{Name: name, Cron: "@daily", Topic: "t"} }
+		declare := func(file, want string, all ...Schedule) {
+			r.Helper()
+			changes, err := r.Declare(ctx, file, all)
+			r.must(err)
+			r.want(fmt.Sprint(changes), want)
+		}
+		r.put(daily("cli"))
+		declare("/a", "[{a false} {b false}]", daily("a"), daily("b"))
+		declare("/other", "[{c false}]", daily("c"))
+		declare("/a", "[]", daily("a"), daily("b"))
+		for _, err := range []error{r.Put(ctx, daily("a")), r.Remove(ctx, "a")} {
+			if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "/a states it") {
+				t.Errorf("a schedule of the file: %v", err)
+			}
+		}
+		r.must(r.Pause(ctx, "a"))
+		hourly := daily("a")
+		hourly.Cron = "@hourly"
+		declare("/a", "[{a false} {b true}]", hourly)
+		declare("/moved", "[]", hourly)
+		declare("/a", "[]")
+		status, err := r.Status(ctx, "a")
+		r.must(err)
+		r.want(fmt.Sprint(status.Cron, status.Paused, status.Origin), "@hourlytruefile")
+		if _, err := r.Status(ctx, "b"); !errors.Is(err, store.ErrNotFound) {
+			t.Errorf("b left the file: %v", err)
+		}
+		declare("/a", "[{cli false}]", daily("cli")) // the file takes it over
+		if err := r.Remove(ctx, "cli"); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("cli is of the file: %v", err)
+		}
+	})
+}

@@ -73,7 +73,7 @@ var layers = []layer{
 		"handlers in other languages are handlers: they tell the policy what failed, and decide nothing"},
 	{"internal/systemd", nil, "the service manager is spoken with in words of its own"},
 	{"internal/edit", nil, "a patch changes JSON; it knows no messages"},
-	{"internal/config/...", []string{".", "store", "policy", "pipeline"},
+	{"internal/config/...", []string{".", "store", "policy", "pipeline", "cron"},
 		"the file format knows settings, not what is built from them"},
 	{"open", []string{".", "store", "store/*", "internal/redact"},
 		"a store by its URL, with what its options put around it"},

@@ -150,7 +150,7 @@ func checkUp(src config.Source, c *config.Config) error {
 	switch {
 	case src.Path == "":
 		return noFile()
-	case len(c.Topics)+len(c.Pipelines) == 0:
+	case len(c.Topics)+len(c.Pipelines)+len(c.Schedules) == 0:
 		return &problem{code: exitUsage, what: "there is nothing to run",
 			err:  fmt.Errorf("%s has no topics and no pipelines", src.Path),
 			next: "add topics: or pipelines:, as in deploy/pawl.yaml; docs/configuration.md has all keys"}
@@ -180,6 +180,9 @@ func topicNames(c *config.Config) []string {
 	}
 	for _, p := range c.Pipelines {
 		names = append(names, "pipeline "+p.Name)
+	}
+	for i := range c.Schedules {
+		names = append(names, "schedule "+c.Schedules[i].Name)
 	}
 	return names
 }

@@ -44,8 +44,10 @@ func (w *walker) check(root *node) {
 // need no more of it than its store.
 func (w *walker) checkWork(root *node) {
 	topics := root.at("topics")
-	if ps := root.under["pipelines"]; ps != nil && len(ps.names) > 0 {
-		return
+	for _, work := range []string{"pipelines", "schedules"} {
+		if n := root.under[work]; n != nil && len(n.names) > 0 {
+			return
+		}
 	}
 	if w.source.Path == "" || len(w.problems.Faults()) > 0 || topics != nil && len(topics.names) > 0 {
 		return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -27,7 +28,8 @@ type Config struct {
 	Topics      []Topic // by name
 	Limits      []Limit // by name
 	Overrides   []policy.Override
-	Pipelines   []Pipeline // by name
+	Pipelines   []Pipeline      // by name
+	Schedules   []cron.Schedule // by name
 	// Secrets are what came from the environment and from files into URLs and
 	// headers: logs must not show them.
 	Secrets []string

@@ -22,6 +22,7 @@ func Load(s Source, parts ...string) (*Config, error) {
 	w.checkPipelines(root)
 	c := w.bind(root)
 	w.bindPipelines(c, root)
+	w.bindSchedules(c, root)
 	w.checkWork(root)
 	if len(parts) > 0 {
 		w.problems = slices.DeleteFunc(w.problems, func(p Problem) bool {

@@ -69,6 +69,7 @@ type Daemon struct {
 	limits     limits
 	policy     *policy.Live
 	dispatcher *dispatch.Dispatcher
+	scheduler  *cron.Scheduler // nil: the store cannot keep schedules
 	host       *Host
 	metrics    *observe.Metrics
 	scrape     http.Handler
@@ -84,7 +85,7 @@ type Daemon struct {
 
 // NewDaemon builds a daemon over s. It claims nothing yet, but listens.
 func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
-	if len(c.Config.Topics)+len(c.Config.Pipelines) == 0 {
+	if len(c.Config.Topics)+len(c.Config.Pipelines)+len(c.Config.Schedules) == 0 {
 		return nil, ErrNoTopics
 	}
 	registry := observe.NewRegistry()
@@ -112,6 +113,9 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	}
 	if err = d.openEvents(); err == nil {
 		err = d.openPipelines()
+	}
+	if err == nil {
+		err = d.openSchedules()
 	}
 	if err == nil {
 		err = d.build()
@@ -230,8 +234,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })
 	wg.Go(func() { d.keepAlive(beside) })
-	if scheduler, err := cron.New(d.store, cron.Config{Owner: d.owner(), Logger: d.Logger}); err == nil {
-		wg.Go(func() { scheduler.Run(beside) })
+	if d.scheduler != nil {
+		wg.Go(func() { d.scheduler.Run(beside) })
 	}
 	reloads, stopReloads := context.WithCancel(ctx)
 	wg.Go(func() { d.watchConfig(reloads) })

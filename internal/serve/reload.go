@@ -104,7 +104,10 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := cmp.Or(d.emptied(next), d.checkOwn(next)); err != nil {
+	if err := cmp.Or(d.emptied(src, next), d.checkOwn(next)); err != nil {
+		return nil, nil, err
+	}
+	if err := d.declareSchedules(next); err != nil {
 		return nil, nil, err
 	}
 	if kept, err = d.limits.set(next.Limits); err != nil {
@@ -124,8 +127,8 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 // emptied refuses a file that lost all its topics: it was emptied, or cut off
 // while it was written. Taking it for a configuration would drop limits and
 // overrides of topics that are carried out all the same.
-func (d *Daemon) emptied(next *config.Config) error {
-	if len(next.Topics) > 0 || len(d.served) == 0 {
+func (d *Daemon) emptied(src config.Source, next *config.Config) error {
+	if len(next.Topics) > 0 || len(d.served) == 0 && len(bytes.TrimSpace(src.Text)) > 0 {
 		return nil
 	}
 	return config.Problems{{

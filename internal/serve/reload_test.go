@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store/memory"
 )
 
 const strictFile = plainFile + "policy: {overrides: [{match: {kind: Command}, alert: critical}]}\n"
@@ -238,5 +240,45 @@ topics:
 				t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
 			}
 		})
+	}
+}
+
+// A reload writes the schedules of the file, and removes those that left it, on record.
+func TestAReloadDeclaresSchedules(t *testing.T) {
+	d, logs := reloading(t, plainFile)
+	d.store = memory.New(memory.Config{})
+	if err := d.openSchedules(); err != nil {
+		t.Fatal(err)
+	}
+	put := func(text, want string) {
+		t.Helper()
+		d.reload(config.Source{Path: "pawl.yaml", Text: []byte(plainFile + text)})
+		all, err := d.scheduler.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, s := range all {
+			got += s.Name + " " + s.Cron + s.Every.String() + " " + s.Origin + ";"
+		}
+		if got != want {
+			t.Errorf("got %s, want %s: %s", got, want, logs)
+		}
+	}
+	put("schedules: {a: {every: 1m, topic: t}, b: {every: 1m, topic: t}}\n", "a 1m0s file;b 1m0s file;")
+	put("schedules: {a: {every: 2m, topic: t}}\n", "a 2m0s file;")
+	put("schedules: {a: {every: 1ms, topic: t}}\n", "a 2m0s file;")
+	put("", "")
+	entries, err := operate.ListAudit(t.Context(), d.store, operate.AuditFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var audit []string
+	for _, e := range entries {
+		audit = append(audit, e.Action+" "+e.Target)
+	}
+	want := "schedules put a, schedules put b, schedules put a, schedules rm b, schedules rm a"
+	if got := strings.Join(audit, ", "); got != want {
+		t.Errorf("the audit has %s, want %s", got, want)
 	}
 }
