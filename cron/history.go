@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ const (
 	ActionSkipped  = "skipped"  // the message before was unresolved
 	ActionReplaced = "replaced" // its message was cancelled for the next one
 	ActionManual   = "manual"
+	ActionBackfill = "backfill"
+	ActionNone     = "none" // it has no row: only [Scheduler.Explain] says so
 )
 
 // How much history is kept.
@@ -34,6 +37,8 @@ type row struct {
 	At     int64  `json:"f"` // Unix milliseconds
 	Action string `json:"a"`
 	Why    string `json:"w,omitempty"`
+	ID     string `json:"i,omitempty"` // of the message, if it does not follow from the tick
+	Was    string `json:"x,omitempty"` // the action before it was replaced
 }
 
 // record is where a schedule stands. Its newest rows are in it, so that both are written in one step.
@@ -120,10 +125,8 @@ func (w row) run(name string, zone *time.Location) Run {
 	run := Run{Tick: time.Unix(w.Tick, 0).In(zone), At: time.UnixMilli(w.At), Action: w.Action, Why: w.Why}
 	switch w.Action {
 	case ActionMissed, ActionSkipped:
-	case ActionManual:
-		run.MessageID = messageID(name, w.Tick, "/run")
 	default:
-		run.MessageID = messageID(name, w.Tick, "")
+		run.MessageID = cmp.Or(w.ID, messageID(name, w.Tick))
 	}
 	return run
 }
@@ -161,4 +164,48 @@ func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
 		runs = append(runs, w.run(name, zone))
 	}
 	return runs, nil
+}
+
+// Explain says what became of a tick, and why; at the zero time of the last one. [store.ErrNotFound] if the schedule
+// has no such tick.
+func (s *Scheduler) Explain(ctx context.Context, name string, tick time.Time) (Run, error) {
+	l, err := s.get(ctx, name)
+	if err != nil {
+		return Run{}, err
+	}
+	runs, err := s.History(ctx, name)
+	if err != nil {
+		return Run{}, err
+	}
+	const clock = "15:04:05 MST"
+	for _, r := range runs {
+		if !tick.IsZero() && !r.Tick.Equal(tick) {
+			continue
+		}
+		if r.Why == "" {
+			r.Why = fmt.Sprintf("due %s; %s at %s; missed: %s, overlap: %s", r.Tick.Format(clock), r.Action,
+				r.At.In(l.times.zone).Format(clock), cmp.Or(l.def.Missed, MissedOnce),
+				cmp.Or(l.def.Overlap, OverlapQueue))
+		}
+		return r, nil
+	}
+	if tick.IsZero() || !l.times.Next(tick.Add(-time.Nanosecond)).Equal(tick) {
+		return Run{}, &store.Error{Op: "explain schedule " + name, Code: store.ErrNotFound,
+			Err:  errors.New("it has no such tick"),
+			Hint: "see its ticks: `pawl schedules history " + name + "`, `pawl schedules next " + name + "`"}
+	}
+	r := Run{Tick: tick.In(l.times.zone), Action: ActionNone, Why: fmt.Sprintf(
+		"due %s; there is no record of it: the schedule was paused, had other times, or the record is no longer kept",
+		tick.In(l.times.zone).Format(clock))}
+	now, err := s.entries.Clock(ctx)
+	switch {
+	case tick.After(now) && l.paused():
+		r.Why = fmt.Sprintf("due %s; the schedule is paused", r.Tick.Format(clock))
+	case tick.After(now):
+		r.Why = fmt.Sprintf("due %s; it is still to come", r.Tick.Format(clock))
+	case tick.Before(l.since):
+		r.Why = fmt.Sprintf("due %s; the schedule was written at %s", r.Tick.Format(clock),
+			l.since.In(l.times.zone).Format(time.RFC3339))
+	}
+	return r, err
 }

@@ -19,6 +19,7 @@ const (
 	leadTrust = 5 * time.Second
 	leadRenew = 2 * time.Second
 	look      = time.Second      // between looks at the lease, and at what was written
+	idle      = 2 * look         // between looks while there is no schedule
 	anew      = 30 * time.Second // after which all is read, whatever was heard
 )
 
@@ -36,6 +37,7 @@ type reign struct {
 	renewed  time.Time // by this process's clock
 	clock    time.Time // by the store's, then
 	from, to time.Time // when no process ran, before it
+	since    time.Time // when it began to lead
 	all      map[string]*live
 	after    int64     // the newest version in all
 	read     time.Time // when all was read
@@ -46,9 +48,12 @@ func (s *Scheduler) Run(ctx context.Context) {
 	var began time.Time // by the store's clock
 	for {
 		r := &reign{Scheduler: s}
-		ok, err := s.any(ctx)
-		if ok {
+		exist, err := s.any(ctx)
+		ok, wait := false, look
+		if exist {
 			ok, err = r.campaign(ctx, &began)
+		} else {
+			wait = idle
 		}
 		if err != nil && ctx.Err() == nil {
 			s.Logger.Warn("schedules: no leader could be elected", "error", err)
@@ -57,7 +62,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 			s.Logger.Info("schedules: this process fires from now on", "owner", s.Owner)
 			r.lead(ctx)
 		}
-		if store.Sleep(ctx, look) != nil {
+		if store.Sleep(ctx, wait) != nil {
 			return
 		}
 	}
@@ -103,6 +108,7 @@ func (r *reign) campaign(ctx context.Context, began *time.Time) (bool, error) {
 	if sign.Version > 0 && sign.At.After(r.from) {
 		r.from = sign.At
 	}
+	r.since = now
 	err = r.renew(ctx, r.Owner)
 	if errors.Is(err, store.ErrConflict) {
 		return false, nil
@@ -218,16 +224,11 @@ func (r *reign) readSchedules(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	for e, err := range r.entries.ListState(ctx, runPrefix, 0) { // one query instead of one for each schedule
-		if err != nil {
-			r.all = nil
-			return err
-		}
-		if l := r.all[e.Key[len(runPrefix):]]; l != nil {
-			l.takeRecord(e)
-		}
+	err := r.readRecords(ctx, r.all) // one query instead of one for each schedule
+	if err != nil {
+		r.all = nil
 	}
-	return nil
+	return err
 }
 
 // step fires what is due of a schedule.
@@ -324,12 +325,17 @@ func (r *reign) book(ctx context.Context, l *live, d due, last bool) error {
 		}
 	}
 	if w.Action == ActionFired || w.Action == ActionMadeUp {
-		if err := r.append(ctx, l.def.message(l.times, d.tick, "")); err != nil {
+		if _, err := r.append(ctx, l.def.message(l.times, d.tick)); err != nil {
 			return err
 		}
 		l.record.Last = w.Tick
 	}
 	w.At = r.now().UnixMilli()
+	if late := time.UnixMilli(w.At).Sub(d.tick); w.Action == ActionFired && late >= look {
+		w.Why = fmt.Sprintf("due %s; fired at %s, %s late; this process fires since %s", d.tick.Format("15:04:05 MST"),
+			time.UnixMilli(w.At).In(l.times.zone).Format("15:04:05"), late.Round(time.Millisecond),
+			r.since.In(l.times.zone).Format("15:04:05"))
+	}
 	l.record.add(w)
 	l.record.Cursor = w.Tick
 	l.next = l.times.Next(d.tick)
@@ -344,21 +350,9 @@ func (r *reign) overlap(ctx context.Context, l *live, w *row) error {
 	if l.record.Last == 0 || l.record.Last == w.Tick || l.def.Overlap != OverlapSkip && l.def.Overlap != OverlapReplace {
 		return nil
 	}
-	id := messageID(l.def.Name, l.record.Last, "")
+	id := messageID(l.def.Name, l.record.Last)
 	if l.def.Overlap == OverlapReplace {
-		i, ok := store.As[store.Inspector](r.store)
-		if !ok {
-			return &store.Error{Op: "overlap: replace", Code: store.ErrUnsupported}
-		}
-		refused, err := i.Cancel(ctx, id)
-		if err == nil && refused[id] == nil {
-			for n := range l.record.Rows {
-				if old := &l.record.Rows[n]; old.Tick == l.record.Last && old.Action != ActionManual {
-					old.Action, old.Why = ActionReplaced, "its message still waited at the next tick"
-				}
-			}
-		}
-		return err
+		return r.replace(ctx, l, id)
 	}
 	m, err := r.looker.Get(ctx, id)
 	switch {
@@ -368,6 +362,50 @@ func (r *reign) overlap(ctx context.Context, l *live, w *row) error {
 		return err
 	case m.State == store.Waiting || m.State == store.Delayed || m.State == store.Leased:
 		w.Action, w.Why = ActionSkipped, fmt.Sprintf("overlap: skip, and message %s is %s", id, m.State)
+	}
+	return nil
+}
+
+// replace cancels the message of the tick before, if it still waits. That it is about to is written down first: after a
+// crash nobody could say who removed the message.
+func (r *reign) replace(ctx context.Context, l *live, id string) error {
+	i, ok := store.As[store.Inspector](r.store)
+	if !ok {
+		return &store.Error{Op: "overlap: replace", Code: store.ErrUnsupported}
+	}
+	var old *row
+	for n := range l.record.Rows {
+		w := &l.record.Rows[n]
+		if w.Tick == l.record.Last && (w.Action == ActionFired || w.Action == ActionMadeUp || w.Action == ActionReplaced) {
+			old = w
+		}
+	}
+	if old == nil {
+		return nil
+	}
+	if old.Action != ActionReplaced {
+		m, err := i.Get(ctx, id)
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		case m.State != store.Waiting && m.State != store.Delayed:
+			return nil
+		}
+		old.Was, old.Action, old.Why = old.Action, ActionReplaced, "its message still waited at the next tick"
+		if err := r.save(ctx, l); err != nil {
+			return err
+		}
+	}
+	refused, err := i.Cancel(ctx, id)
+	if err != nil || !errors.Is(refused[id], store.ErrConflict) {
+		return err
+	}
+	for n := range l.record.Rows { // it has begun meanwhile; saving moved the rows
+		if w := &l.record.Rows[n]; w.Tick == l.record.Last && w.Action == ActionReplaced {
+			w.Action, w.Why, w.Was = w.Was, "", ""
+		}
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (s *Schedule) Validate(now time.Time) error {
 	case len(s.Body) > MaxBody:
 		return pawl.Invalid("body", "is %d bytes long; the limit of a schedule is %d", len(s.Body), MaxBody)
 	}
-	m := s.message(times, times.Next(now), "")
+	m := s.message(times, times.Next(now))
 	return m.Validate()
 }
 
@@ -113,18 +113,16 @@ func (s *Schedule) within() time.Duration {
 	return s.MissedWithin
 }
 
-// messageID is that of a tick; of tells a manual one apart.
-func messageID(name string, tick int64, of string) string {
-	return pawl.EmitID("schedule/"+name+"/"+of, int(tick))
-}
+// messageID is that of a tick.
+func messageID(name string, tick int64) string { return pawl.EmitID("schedule/"+name+"/", int(tick)) }
 
 // message is that of a tick. Its unique key admits a tick once, whoever fires it, for longer than it could be due.
-func (s *Schedule) message(times *Times, tick time.Time, of string) pawl.Message {
+func (s *Schedule) message(times *Times, tick time.Time) pawl.Message {
 	m := pawl.Message{
-		ID: messageID(s.Name, tick.Unix(), of), Topic: s.Topic, Key: s.Key, Priority: s.Priority, Body: s.Body,
+		ID: messageID(s.Name, tick.Unix()), Topic: s.Topic, Key: s.Key, Priority: s.Priority, Body: s.Body,
 		Headers: map[string]string{},
 		Unique: pawl.Unique{
-			Key: fmt.Sprintf("%s@%d%s", s.Name, tick.Unix(), of), Scope: "schedule", For: s.within() + 24*time.Hour,
+			Key: fmt.Sprintf("%s@%d", s.Name, tick.Unix()), Scope: "schedule", For: s.within() + 24*time.Hour,
 		},
 	}
 	maps.Copy(m.Headers, s.Headers)
@@ -132,7 +130,7 @@ func (s *Schedule) message(times *Times, tick time.Time, of string) pawl.Message
 	if m.Key == nil && (s.Overlap == "" || s.Overlap == OverlapQueue) {
 		m.Key = []byte("schedule/" + s.Name)
 	}
-	if next := times.Next(tick); s.Jitter > 0 && of == "" && !next.IsZero() {
+	if next := times.Next(tick); s.Jitter > 0 && !next.IsZero() {
 		h := fnv.New64a()
 		_, _ = h.Write([]byte(m.ID)) // a hash never fails
 		m.Delay = time.Duration(h.Sum64() % uint64(min(s.Jitter, next.Sub(tick))))

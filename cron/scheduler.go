@@ -198,6 +198,11 @@ func (s *Scheduler) setPause(ctx context.Context, name string, paused bool) erro
 
 // RunNow sends a message with its tick now, and returns its id. It moves no schedule, and does not mind a pause.
 func (s *Scheduler) RunNow(ctx context.Context, name string) (id string, err error) {
+	return s.RunAt(ctx, name, time.Time{})
+}
+
+// RunAt is RunNow with another tick, in whole seconds. The message waits for one that is to come.
+func (s *Scheduler) RunAt(ctx context.Context, name string, tick time.Time) (id string, err error) {
 	l, err := s.get(ctx, name)
 	if err != nil {
 		return "", err
@@ -206,30 +211,50 @@ func (s *Scheduler) RunNow(ctx context.Context, name string) (id string, err err
 	if err != nil {
 		return "", err
 	}
-	tick := now.Truncate(time.Second)
-	m := l.def.message(l.times, tick.In(l.times.zone), "/run")
-	if err := s.append(ctx, m); err != nil {
+	if tick.IsZero() {
+		tick = now
+	}
+	tick = tick.Truncate(time.Second)
+	m := l.def.message(l.times, tick.In(l.times.zone))
+	m.ID, m.Unique, m.Delay = pawl.NewID(), pawl.Unique{}, max(0, tick.Sub(now)) // each run is a message
+	if m.Delay > pawl.MaxDelay {
+		return "", pawl.Invalid("at", "is %v ahead; the limit is %v", m.Delay, pawl.MaxDelay)
+	}
+	if _, err := s.append(ctx, m); err != nil {
 		return "", err
 	}
+	return m.ID, s.addRows(ctx, name, row{Tick: tick.Unix(), At: now.UnixMilli(), Action: ActionManual, ID: m.ID})
+}
+
+// addRows adds rows to a record that the scheduler that fires writes, too.
+func (s *Scheduler) addRows(ctx context.Context, name string, rows ...row) error {
 	for {
-		l.record.add(row{Tick: tick.Unix(), At: now.UnixMilli(), Action: ActionManual})
-		err := s.save(ctx, l)
-		if !errors.Is(err, store.ErrConflict) {
-			return m.ID, err
+		l, err := s.get(ctx, name)
+		if err != nil {
+			return err
 		}
-		if l, err = s.get(ctx, name); err != nil {
-			return m.ID, err
+		for _, w := range rows {
+			l.record.add(w)
+		}
+		if err = s.save(ctx, l); !errors.Is(err, store.ErrConflict) {
+			return err
 		}
 	}
 }
 
-// append stores the message of a tick. One that is there already is as good.
-func (s *Scheduler) append(ctx context.Context, m pawl.Message) error {
+// append stores the message of a tick, and reports whether it was there already, which is as good.
+func (s *Scheduler) append(ctx context.Context, m pawl.Message) (there bool, err error) {
 	receipts, err := s.store.Append(ctx, store.NewBatch(m))
-	if err != nil {
-		return err
+	if err == nil {
+		err = receipts[0].Err
 	}
-	return receipts[0].Err
+	if err != nil {
+		return false, err
+	}
+	if of := receipts[0].DuplicateOf; of != "" && of != m.ID {
+		s.Logger.Warn("schedules: the message of a tick was sent under another id", "id", m.ID, "duplicate_of", of)
+	}
+	return receipts[0].DuplicateOf != "", nil
 }
 
 // List returns the schedules by name, with pauses from outside as Paused.
@@ -354,13 +379,53 @@ func (s *Scheduler) Status(ctx context.Context, name string) (Status, error) {
 		return Status{}, err
 	}
 	now, err := s.entries.Clock(ctx)
+	return l.status(now), err
+}
+
+// Statuses returns all schedules by name, as Status does each.
+func (s *Scheduler) Statuses(ctx context.Context) ([]Status, error) {
+	all := map[string]*live{}
+	_, err := s.refresh(ctx, all, 0)
+	if err == nil {
+		err = s.readRecords(ctx, all)
+	}
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.entries.Clock(ctx)
+	list := []Status{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name].times != nil {
+			list = append(list, all[name].status(now))
+		}
+	}
+	return list, err
+}
+
+// readRecords reads the records of all schedules at once.
+func (s *Scheduler) readRecords(ctx context.Context, all map[string]*live) error {
+	for e, err := range s.entries.ListState(ctx, runPrefix, 0) {
+		if err != nil {
+			return err
+		}
+		if l := all[e.Key[len(runPrefix):]]; l != nil {
+			l.takeRecord(e)
+		}
+	}
+	return nil
+}
+
+func (l *live) status(now time.Time) Status {
 	status := Status{Schedule: l.def.Schedule, Missed: l.record.Missed}
 	if status.Paused = l.paused(); !status.Paused {
 		status.Next = l.times.Next(now)
 	}
-	if n := len(l.record.Rows); n > 0 {
-		last := l.record.Rows[n-1].run(name, l.times.zone)
-		status.LastTick, status.LastAt, status.LastID = last.Tick, last.At, last.MessageID
+	for _, w := range slices.Backward(l.record.Rows) {
+		if w.Action != ActionBackfill {
+			last := w.run(l.def.Name, l.times.zone)
+			status.LastTick, status.LastAt, status.LastID = last.Tick, last.At, last.MessageID
+			break
+		}
 	}
-	return status, err
+	return status
 }

@@ -321,3 +321,111 @@ func TestDeclare(t *testing.T) {
 		}
 	})
 }
+
+// TestReplaceAndCrash: who removed a message is written down before it is removed.
+func TestReplaceAndCrash(t *testing.T) {
+	bubble(t, func(r *rig) {
+		ctx := r.Context()
+		r.put(Schedule{Name: "s", Every: time.Minute, Overlap: OverlapReplace})
+		stop := r.start("a")
+		time.Sleep(90 * time.Second)
+		stop()
+		dead := &reign{Scheduler: r.Scheduler}
+		l, err := dead.get(ctx, "s")
+		r.must(err)
+		r.must(dead.replace(ctx, l, messageID("s", l.record.Last))) // and nothing more
+		stop = r.start("b")
+		time.Sleep(time.Minute)
+		stop()
+		r.want(r.history("s"), "00:01:00 replaced, 00:02:00 fired")
+		r.want(fmt.Sprint(r.ticks()), "[00:02:00Z]")
+	})
+}
+
+// TestRuns: each run is a message, with the tick that it is given.
+func TestRuns(t *testing.T) {
+	bubble(t, func(r *rig) {
+		ctx := r.Context()
+		r.put(Schedule{Name: "s", Cron: "@daily"})
+		for range 2 {
+			_, err := r.RunNow(ctx, "s")
+			r.must(err)
+		}
+		_, err := r.RunAt(ctx, "s", time.Now().Add(-90*time.Minute))
+		r.must(err)
+		id, err := r.RunAt(ctx, "s", time.Now().Add(time.Hour))
+		r.must(err)
+		m, err := r.looker.Get(ctx, id)
+		r.must(err)
+		r.want(fmt.Sprintf("%s%v", m.State, m.NotBefore.Sub(m.EnqueuedAt)), "delayed1h0m0s")
+		r.want(r.history("s"), "00:00:00 manual, 00:00:00 manual, 22:30:00 manual, 01:00:00 manual")
+		r.want(fmt.Sprint(r.ticks()), "[00:00:00Z 00:00:00Z 01:00:00Z 22:30:00Z]")
+	})
+}
+
+// TestBackfill: past ticks without a message get one, once.
+func TestBackfill(t *testing.T) {
+	bubble(t, func(r *rig) {
+		ctx := r.Context()
+		r.put(Schedule{Name: "s", Every: time.Minute, Missed: MissedSkip, Jitter: time.Minute})
+		time.Sleep(4*time.Minute + 30*time.Second)
+		stop := r.start("a")
+		time.Sleep(time.Minute)
+		stop()
+		r.must(r.Pause(ctx, "s"))
+		start := time.Now().Truncate(time.Minute).Add(-4 * time.Minute) // 00:01
+		gaps, err := r.Gaps(ctx, "s", start, start.Add(time.Hour))
+		r.must(err)
+		r.want(fmt.Sprint(len(gaps)), "4") // not 00:05, nor what is to come
+		before := time.Now()
+		sent, err := r.Backfill(ctx, "s", append(gaps, start.Add(4*time.Minute)), 2)
+		r.must(err)
+		r.want(fmt.Sprint(len(sent), time.Since(before) >= 2*time.Second), "4 true")
+		sent, err = r.Backfill(ctx, "s", gaps, 0)
+		r.must(err)
+		r.want(fmt.Sprint(len(sent), len(r.ticks())), "0 5")
+		r.want(r.history("s"), "00:01:00 missed, 00:02:00 missed, 00:03:00 missed, 00:04:00 missed, 00:05:00 fired, "+
+			"00:01:00 backfill, 00:02:00 backfill, 00:03:00 backfill, 00:04:00 backfill")
+		gaps, err = r.Gaps(ctx, "s", start, start.Add(time.Hour))
+		r.must(err)
+		r.want(fmt.Sprint(len(gaps)), "0")
+		if _, err := r.Gaps(ctx, "s", start, start); err == nil {
+			t.Error("a reversed range is taken")
+		}
+		all, err := r.Statuses(ctx)
+		r.must(err)
+		r.want(fmt.Sprint(len(all), all[0].LastTick.Format("15:04"), all[0].Missed, all[0].Paused), "100:054 true")
+	})
+}
+
+// TestExplain: what is said of ticks.
+func TestExplain(t *testing.T) {
+	bubble(t, func(r *rig) {
+		ctx := r.Context()
+		zero := time.Now()
+		time.Sleep(90 * time.Second)
+		r.put(Schedule{Name: "s", Every: time.Minute})
+		stop := r.start("a")
+		time.Sleep(time.Minute)
+		stop()
+		time.Sleep(32 * time.Second) // 00:03:02
+		defer r.start("b")()
+		time.Sleep(5 * time.Second)
+		for minute, want := range map[int]string{
+			1: "none: due 00:01:00 UTC; the schedule was written at 2000-01-01T00:01:30Z",
+			2: "fired: due 00:02:00 UTC; fired at 00:02:00 UTC; missed: once, overlap: queue",
+			3: "made_up: due 00:03 UTC; no scheduler from 00:02:30 to 00:03:02; made up at 00:03:02 because missed: once",
+			9: "none: due 00:09:00 UTC; it is still to come",
+		} {
+			run, err := r.Explain(ctx, "s", zero.Add(time.Duration(minute)*time.Minute))
+			r.must(err)
+			r.want(run.Action+": "+run.Why, want)
+		}
+		last, err := r.Explain(ctx, "s", time.Time{})
+		r.must(err)
+		r.want(last.Action, ActionMadeUp)
+		if _, err := r.Explain(ctx, "s", zero.Add(time.Second)); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+	})
+}

@@ -35,6 +35,7 @@ type Command struct {
 // Flag is a flag of a command.
 type Flag struct {
 	Name    string
+	Letter  string // a short form; empty: none
 	Doc     string // `VALUE` in backquotes names the value in the help
 	Type    Type   // a scalar, or Texts
 	Default string

@@ -3,6 +3,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // zones, where the machine has none
 
 	"github.com/pawl-dev/pawl/internal/cli"
 )

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/commands"
 	"github.com/pawl-dev/pawl/internal/migrate"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
@@ -299,9 +300,10 @@ too.`,
 }
 
 func (s *session) explain() *cobra.Command {
-	return &cobra.Command{
-		Use: "explain ID", Short: "Say why a message is where it is, and what happens next",
-		Args: count(1, 1, "one id"),
+	schedule, tick := "", ""
+	c := &cobra.Command{
+		Use: "explain [ID]", Short: "Say why a message is where it is, and what happens next",
+		Args: count(0, 1, "one id"),
 		Long: `Says in words why a message is where it is: who works on it, what it waits for, why it
 failed, which rule decided about that, and what happens next.
 
@@ -312,14 +314,33 @@ topic retains; neither is one that was cancelled or discarded, but the audit tel
 did that, if it was by id. Then the exit code is 6.
 
 It says that no worker is known to serve a topic if none has reported for 20 seconds
-and none holds a message of it. A program may have switched its reports off.`,
+and none holds a message of it. A program may have switched its reports off.
+
+With --schedule it says of a tick of a schedule why it fired, fired late, was made up,
+skipped or missed.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
-		RunE: s.withID("explain a message", func(ctx context.Context, i store.Looker, id string) error {
+		RunE: with(s, "explain a message", func(c *cobra.Command, args []string, i store.Looker) error {
+			if (schedule == "") == (len(args) == 0) || tick != "" && schedule == "" {
+				return usage("such as `pawl explain ID`, or `pawl explain --schedule NAME --tick TIME`",
+					"it takes the id of a message, or --schedule")
+			}
+			if schedule != "" {
+				x, text, err := commands.Explain(c.Context(), s.opened, schedule, tick)
+				if err != nil {
+					return cannot(fromPipeline(err), "explain schedule %s", schedule)
+				}
+				return s.one(x, func(w io.Writer) { _, _ = io.WriteString(w, text) })
+			}
 			t, err := partOf[store.Topics](s.opened, "explain a message")
 			if err != nil {
 				return err
 			}
+			ids, err := s.ids(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			ctx, id := c.Context(), ids[0]
 			x, err := operate.Explain(ctx, s.opened, i, t, id)
 			if errors.Is(err, store.ErrNotFound) {
 				return s.notKnown(operate.NotKnown(ctx, s.opened, id, migrate.MayBeAway))
@@ -330,6 +351,9 @@ and none holds a message of it. A program may have switched its reports off.`,
 			return s.one(x, func(w io.Writer) { describeWhy(w, x) })
 		}),
 	}
+	c.Flags().StringVar(&schedule, "schedule", "", "`NAME` of a schedule, in place of a message")
+	c.Flags().StringVar(&tick, "tick", "", "`TIME` of a tick of it (default: the last one)")
+	return c
 }
 
 // notKnown says what is known of an id that is not there.

@@ -199,7 +199,7 @@ func addFlag(fs *pflag.FlagSet, f *pipeline.Flag) (value func() (any, error)) {
 		v := fs.StringArray(f.Name, nil, f.Doc)
 		return func() (any, error) { return *v, nil }
 	}
-	v := fs.String(f.Name, f.Default, f.Doc)
+	v := fs.StringP(f.Name, f.Letter, f.Default, f.Doc)
 	return func() (any, error) { return readFlag(f, *v) }
 }
 

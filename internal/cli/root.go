@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawl-dev/pawl/internal/commands"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/open"
@@ -59,11 +60,14 @@ server, or the memory of one process.`,
 	group("work", "Work:", s.send(), s.work(), s.up(), s.demo())
 	group(groupPipelines, "Pipelines:", s.pipelines())
 	group("nouns", "Look and act:", s.doctor(), s.explain(), s.topics(), s.workers(), s.messages(), s.peek(), s.cancel(),
-		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.schedules(), s.skip())
+		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.skip())
 	group("store", "Stores:", s.stores(), s.kafkaCommand(), s.traffic(), s.blobs(), s.migrate(),
 		s.configuration(), s.bench())
 	root.AddCommand(s.versionCommand(), s.docs(), completion())
 	root.AddCommand(helpTopics()...)
+	for _, c := range commands.All() {
+		s.addCommand(root, &c, "nouns")
+	}
 	s.addPipelines(root)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true

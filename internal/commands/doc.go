@@ -1,0 +1,76 @@
+// Package commands has the commands of schedules and of the state that processes share.
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
+)
+
+// All are the nouns.
+func All() []pipeline.Command { return []pipeline.Command{schedules()} }
+
+// usage is an error in the command line.
+func usage(why, next string) error {
+	return &pipeline.Error{Code: pipeline.ExitUsage, What: "invalid command line", Err: errors.New(why), Next: next}
+}
+
+// note says what was done, on stderr.
+func note(in *pipeline.Invocation, format string, args ...any) {
+	if !in.Quiet {
+		_, _ = fmt.Fprintf(in.Stderr, format+"\n", args...)
+	}
+}
+
+// moment reads the time of a flag; zero if it is not given.
+func moment(in *pipeline.Invocation, flag string) (time.Time, error) {
+	text := in.Flags.Text(flag)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return parseTime("--"+flag, text)
+}
+
+func parseTime(what, text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04",
+		"2006-01-02"} {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, usage(fmt.Sprintf("%s is %q, which is no time", what, text), "such as 2026-01-31T12:00:00Z")
+}
+
+// verb is a command about one thing.
+func verb(use, short, long, example string, flags []pipeline.Flag, least, most int, args string,
+	run func(context.Context, *pipeline.Invocation) error) pipeline.Command {
+	return pipeline.Command{Use: use, Short: short, Long: long, Example: example, Flags: flags, MinArgs: least,
+		MaxArgs: most, Args: args, Run: run}
+}
+
+// cell is a time in a table.
+func cell(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+func unlessZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// invalid names a flag in an error about its value.
+func invalid(err error) error {
+	if e, ok := errors.AsType[*pawl.InvalidError](err); ok {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot do this", Err: e, Next: "correct it"}
+	}
+	return err
+}
