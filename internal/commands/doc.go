@@ -12,7 +12,7 @@ import (
 )
 
 // All are the nouns.
-func All() []pipeline.Command { return []pipeline.Command{schedules()} }
+func All() []pipeline.Command { return []pipeline.Command{schedules(), state()} }
 
 // usage is an error in the command line.
 func usage(why, next string) error {
