@@ -115,31 +115,7 @@ func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error
 
 // acked fills in an ack, with what was emitted and marked. It fails if the store would not
 // accept that.
-func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
-	st.Verdict, st.Hold, st.Emit, st.Marks = store.Ack, del.HoldFor(), del.Emitted(), del.Marked()
-	if len(st.Emit) == 0 && len(st.Marks) == 0 && st.Hold == 0 {
-		return nil
-	}
-	keepTrace(del, st.Emit)
-	err := st.Validate()
-	_, size := st.Writes()
-	for i := range st.Emit {
-		if why := store.Fit(d.store, &st.Emit[i]); err == nil && why != nil {
-			err = fmt.Errorf("emit[%d]: %w", i, why)
-		}
-	}
-	if err == nil && size > store.MaxBatchBytes {
-		err = fmt.Errorf("emit and marks have %d bytes; the limit is %d", size, store.MaxBatchBytes)
-	}
-	if _, keeps := store.As[store.Marks](d.store); err == nil && len(st.Marks) > 0 && !keeps {
-		err = &store.Error{Op: "settle", Code: store.ErrUnsupported, Err: errors.New("the store keeps no marks")}
-	}
-	if err != nil {
-		*st = store.Settlement{Token: st.Token, ID: st.ID}
-		return pawl.Permanent(pawl.OfKind(pawl.KindEmit, err))
-	}
-	return nil
-}
+func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error { return acked(d.store, st, del) }
 
 // The headers that carry the trace context (W3C Trace Context).
 const (
@@ -179,48 +155,9 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 // failed asks the policy about a failure, and reports the decision.
 func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
-	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err,
-		Retries: t.Retries}
-	if pawl.Describe(err).Class == pawl.ClassThrottled {
-		attempt.Throttles = del.Throttles + 1
-		if del.Throttles > 0 {
-			attempt.ThrottledFor = del.ThrottledFor + max(ran, 0)
-		}
-	}
-	described := pawl.Describe(err)
-	text, inputs := store.Text(err.Error()), attempt.Inputs() // first: if its methods panic, nothing was reported yet
-	decision := d.decide(attempt)
-	st.Failure = store.Failure{
-		Kind: described.Kind, Attrs: described.Attrs, Error: text, Rule: decision.Rule,
-		Action: decision.Action.String() + ": " + decision.Reason, Inputs: inputs,
-		Worker: d.cfg.Owner, Ran: ran,
-	}
-	switch decision.Action {
-	case policy.Retry:
-		st.Verdict, st.After, st.Throttled = store.Retry, min(max(decision.Delay, 0), pawl.MaxDelay), decision.Throttled
-	case policy.Dead:
-		st.Verdict = store.Dead
-	default:
-		d.ignored(st, del, decision.Degrade)
-	}
+	j := Judge{Store: d.store, Policy: policy.Func(d.decide), Owner: d.cfg.Owner}
+	attempt, decision := j.fail(st, &t.Topic, del, err, ran)
 	d.tell(t, del, &attempt, &decision)
-}
-
-// ignored acks a delivery whose failure the policy ignores. The work continues with
-// what the handler emitted; where the item is skipped, or the task stopped, nothing is
-// emitted.
-func (d *Dispatcher) ignored(st *store.Settlement, del *pawl.Delivery, how policy.Degrade) {
-	failure := st.Failure
-	st.Failure = store.Failure{}
-	if how == policy.SkipItem || how == policy.StopTask {
-		st.Verdict, st.Hold = store.Ack, del.HoldFor()
-		if st.Validate() == nil {
-			return
-		}
-	} else if d.acked(st, del) == nil {
-		return
-	}
-	*st = store.Settlement{Token: st.Token, ID: st.ID, Verdict: store.Dead, Failure: failure}
 }
 
 // tell reports a decision to the observer and to the log.

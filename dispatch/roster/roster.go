@@ -22,6 +22,9 @@ type Registration struct {
 	Topics    []Topic   `json:"topics"`
 	// StoreWentBackAt is when it last noticed that the store is an older copy of itself.
 	StoreWentBackAt *time.Time `json:"store_went_back_at,omitempty"`
+	// Workers are those that the registration is about, if it is not about its writer: programs
+	// that work over the HTTP API of a process.
+	Workers []Registration `json:"workers,omitempty"`
 }
 
 // Topic is what a dispatcher does in a topic.

@@ -81,8 +81,15 @@ func registered(ctx context.Context, entries store.Entries) (found map[string]*W
 			_ = entries.DeleteState(ctx, e.Key, e.Version) // it is a courtesy
 			continue
 		}
-		w.Owner = cmp.Or(w.Registration.Owner, w.Owner)
-		found[w.Owner] = w.with(found[w.Owner])
+		of := w.Registration.Workers
+		if len(of) == 0 {
+			of = []roster.Registration{*w.Registration}
+		}
+		for i := range of {
+			one := *w
+			one.Registration, one.Owner = &of[i], cmp.Or(of[i].Owner, w.Owner)
+			found[one.Owner] = one.with(found[one.Owner])
+		}
 	}
 	return found, now, nil
 }

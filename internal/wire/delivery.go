@@ -19,6 +19,35 @@ import (
 // has null there; one whose key is not valid UTF-8 has null and "key_base64". What a log has
 // of a message is in "log", behind "headers".
 func AppendDelivery(dst []byte, d *pawl.Delivery, deadline time.Time, last bool) []byte {
+	dst = appendIdentity(dst, d)
+	dst = append(dst, `,"last_attempt":`...)
+	dst = strconv.AppendBool(dst, last)
+	if !deadline.IsZero() {
+		dst = append(dst, `,"deadline":"`...)
+		dst = append(AppendTime(dst, deadline), '"')
+	}
+	return append(appendContent(dst, d, d.Token.String()), "}\n"...)
+}
+
+// AppendLeased appends d as the HTTP API hands it out, under a token of its own:
+//
+//	{"id", "topic", "key", "attempt", "token", "headers", "body" | "body_base64",
+//	 "priority", "lease_seconds", "deadline_seconds", "enqueued_at"}
+func AppendLeased(dst []byte, d *pawl.Delivery, token string) []byte {
+	dst = appendContent(appendIdentity(dst, d), d, token)
+	dst = append(dst, `,"priority":`...)
+	dst = strconv.AppendInt(dst, int64(d.Priority), 10)
+	dst = append(dst, `,"lease_seconds":`...)
+	dst = strconv.AppendFloat(dst, d.LeaseFor.Seconds(), 'f', -1, 64)
+	dst = append(dst, `,"deadline_seconds":`...)
+	dst = strconv.AppendFloat(dst, d.Deadline.Seconds(), 'f', -1, 64)
+	dst = append(dst, `,"enqueued_at":"`...)
+	dst = d.EnqueuedAt.UTC().AppendFormat(dst, time.RFC3339Nano)
+	return append(dst, `"}`...)
+}
+
+// appendIdentity begins the object of a delivery: id, topic, key and attempt.
+func appendIdentity(dst []byte, d *pawl.Delivery) []byte {
 	dst = append(dst, `{"id":`...)
 	dst = AppendText(dst, d.ID)
 	dst = append(dst, `,"topic":`...)
@@ -26,15 +55,13 @@ func AppendDelivery(dst []byte, d *pawl.Delivery, deadline time.Time, last bool)
 	dst = append(dst, `,"key":`...)
 	dst = appendKey(dst, d.Key)
 	dst = append(dst, `,"attempt":`...)
-	dst = strconv.AppendInt(dst, int64(d.Attempt), 10)
-	dst = append(dst, `,"last_attempt":`...)
-	dst = strconv.AppendBool(dst, last)
-	if !deadline.IsZero() {
-		dst = append(dst, `,"deadline":"`...)
-		dst = append(AppendTime(dst, deadline), '"')
-	}
+	return strconv.AppendInt(dst, int64(d.Attempt), 10)
+}
+
+// appendContent appends the token, the headers and the body of d.
+func appendContent(dst []byte, d *pawl.Delivery, token string) []byte {
 	dst = append(dst, `,"token":`...)
-	dst = AppendText(dst, d.Token.String())
+	dst = AppendText(dst, token)
 	dst = append(dst, `,"headers":`...)
 	dst = AppendHeaders(dst, d.Headers)
 	if d.Log != nil {
@@ -48,7 +75,7 @@ func AppendDelivery(dst []byte, d *pawl.Delivery, deadline time.Time, last bool)
 		dst = append(dst, `,"body_base64":`...)
 		dst = appendBase64(dst, d.Body)
 	}
-	return append(dst, "}\n"...)
+	return dst
 }
 
 func appendKey(dst, key []byte) []byte {

@@ -30,11 +30,12 @@ func (d *Draft) At(now time.Time) pawl.Message {
 // ParseMessage reads one message. The draft keeps no part of line. A field that
 // is null counts as left out. The error is an [*Error].
 //
-//	{"topic", "id", "key" | "key_base64", "priority", "body" | "body_base64", "headers",
-//	 "not_before" | "delay_seconds", "unique_key", "unique_for_seconds"}
+//	{"topic", "id", "key" | "key_base64", "priority", "body" | "body_base64" | "json", "headers",
+//	 "not_before" | "delay_seconds", "unique_key", "unique_for_seconds" | "unique": {"key", "scope",
+//	 "for_seconds" | "until_claimed"}}
 //
 // All are optional here. A body is text; an object or array as body is taken as
-// the text that it is written with.
+// the text that it is written with, and so is any value of json.
 func ParseMessage(line []byte) (Draft, error) {
 	s := scanner{data: line}
 	var d Draft
@@ -46,13 +47,14 @@ func ParseMessage(line []byte) (Draft, error) {
 	return d, nil
 }
 
-var messageFields = []string{"topic", "id", "key", "key_base64", "priority", "body", "body_base64", "headers",
-	"not_before", "delay_seconds", "unique_key", "unique_for_seconds"}
+var messageFields = []string{"topic", "id", "key", "key_base64", "priority", "body", "body_base64", "json", "headers",
+	"not_before", "delay_seconds", "unique", "unique_key", "unique_for_seconds"}
 
 // group tells which fields exclude each other.
 var group = map[string]string{
-	"key": "key", "key_base64": "key", "body": "body", "body_base64": "body",
-	"not_before": "not_before", "delay_seconds": "not_before",
+	"key": "key", "key_base64": "key", "body": "body", "body_base64": "body", "json": "body",
+	"not_before": "not_before", "delay_seconds": "not_before", "for_seconds": "for", "until_claimed": "for",
+	"unique": "unique", "unique_key": "unique",
 }
 
 // draft reads a message object.
@@ -60,11 +62,11 @@ func (s *scanner) draft(d *Draft) {
 	var seen fieldSet
 	s.fields(func(name []byte, at int) {
 		field := messageField(name)
-		if field == "" {
+		if field == "" || s.strict && (field == "unique_key" || field == "unique_for_seconds") {
 			s.fail(at, "unknown field %.40q; a message has: %s", name, strings.Join(messageFields, ", "))
 			return
 		}
-		if s.null() {
+		if field != "json" && s.null() {
 			return
 		}
 		if other := seen.add(field); other != "" {
@@ -115,12 +117,16 @@ func (s *scanner) messageValue(field string, d *Draft) {
 		d.Body = s.body()
 	case "body_base64":
 		d.Body = s.base64()
+	case "json":
+		d.Body = s.raw()
 	case "headers":
 		d.Headers = s.headers()
 	case "not_before":
 		d.NotBefore = s.time()
 	case "delay_seconds":
 		d.Delay = s.seconds()
+	case "unique":
+		s.unique(&d.Unique)
 	case "unique_key":
 		d.Unique.Key = string(s.text())
 	case "unique_for_seconds":
@@ -137,15 +143,73 @@ func (s *scanner) body() []byte {
 	case '"':
 		return owned(s.text())
 	case '{', '[':
-		begin := s.pos
-		s.skip()
-		if s.err != nil {
-			return nil
+		if !s.strict {
+			return s.raw()
 		}
-		return owned(s.data[begin:s.pos])
 	}
-	s.unexpected("a text, an object or an array as body")
+	if s.strict {
+		s.unexpected("a text as body; json takes any value")
+	} else {
+		s.unexpected("a text, an object or an array as body")
+	}
 	return nil
+}
+
+// raw copies a value of any kind as it is written.
+func (s *scanner) raw() []byte {
+	s.peek()
+	begin := s.pos
+	if s.skip(); s.err != nil {
+		return nil
+	}
+	return owned(s.data[begin:s.pos])
+}
+
+// unique reads what must not exist twice.
+func (s *scanner) unique(u *pawl.Unique) {
+	var seen fieldSet
+	s.peek()
+	begin := s.pos
+	s.fields(func(name []byte, at int) {
+		if s.null() {
+			return
+		}
+		field := string(name)
+		if other := seen.add(field); other != "" {
+			s.fail(at, "%s and %s are given; give one", other, field)
+			return
+		}
+		switch field {
+		case "key":
+			u.Key = string(s.text())
+		case "scope":
+			u.Scope = string(s.text())
+		case "for_seconds":
+			u.For = s.seconds()
+		case "until_claimed":
+			if s.boolean() {
+				u.For = pawl.UntilClaimed
+			}
+		default:
+			s.fail(at, "unknown field %.40q; unique has: key, scope, for_seconds, until_claimed", name)
+		}
+	})
+	if s.err == nil && u.Key == "" {
+		s.fail(begin, "unique needs a key")
+	}
+}
+
+func (s *scanner) boolean() bool {
+	switch s.peek() {
+	case 't':
+		s.literal("true")
+		return true
+	case 'f':
+		s.literal("false")
+	default:
+		s.unexpected("true or false")
+	}
+	return false
 }
 
 func (s *scanner) base64() []byte {

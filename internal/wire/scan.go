@@ -31,6 +31,8 @@ type scanner struct {
 	pos   int
 	depth int
 	err   *Error
+	// strict is for the HTTP API: a body is a text, and unique an object.
+	strict bool
 }
 
 func (s *scanner) fail(at int, why string, args ...any) {

@@ -1,0 +1,109 @@
+package wire
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// Fault is one thing that is wrong with a document: the path of a field, as in
+// "[1].priority", and why.
+type Fault struct {
+	Field string `json:"field"`
+	Why   string `json:"why"`
+}
+
+// ReadMessage reads a message as the HTTP API takes it, and returns everything that is
+// wrong with it, but for a topic that is missing. A line of a stream may also have what
+// [ParseMessage] takes. The error is an [*Error]: data is no JSON object.
+func ReadMessage(data []byte, line bool) (Draft, []Fault, error) {
+	s := scanner{data: data, strict: !line}
+	var d Draft
+	s.draft(&d)
+	s.end()
+	if s.err == nil && fit(&d) == nil {
+		return d, nil, nil
+	}
+	return diagnose(data, line)
+}
+
+// fit reports what is invalid in a message, whatever its topic.
+func fit(d *Draft) error {
+	m := d.Message
+	m.Topic = cmp.Or(m.Topic, "any")
+	return m.Validate()
+}
+
+// diagnose reads each field of a message by itself.
+func diagnose(data []byte, line bool) (Draft, []Fault, error) {
+	s := scanner{data: data}
+	var faults []Fault
+	var seen fieldSet
+	s.fields(func(name []byte, _ int) {
+		s.peek()
+		begin := s.pos
+		if s.skip(); s.err != nil {
+			return
+		}
+		value := s.data[begin:s.pos]
+		field := string(name)
+		if other := seen.add(field); other != "" && string(value) != "null" {
+			faults = append(faults, Fault{field, "is given beside " + other})
+			return
+		}
+		if why := alone(field, value, line); why != "" {
+			faults = append(faults, Fault{field, why})
+		}
+	})
+	s.end()
+	if s.err != nil {
+		return Draft{}, nil, s.err
+	}
+	if len(faults) == 0 { // it is wrong as a whole only
+		faults = append(faults, Fault{"", "is not valid"})
+	}
+	return Draft{}, faults, nil
+}
+
+// alone says what is wrong with a field of a message.
+func alone(field string, value []byte, line bool) string {
+	name, _ := json.Marshal(field)
+	one := fmt.Appendf(nil, "{%s:%s}", name, value)
+	if field == "unique_for_seconds" {
+		one = fmt.Appendf(nil, `{"unique_key":"any",%s:%s}`, name, value)
+	}
+	s := scanner{data: one, strict: !line}
+	var d Draft
+	s.draft(&d)
+	if s.err != nil {
+		return s.err.Why
+	}
+	err := fit(&d)
+	if bad, ok := errors.AsType[*pawl.InvalidError](err); ok {
+		return bad.Why
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// Elements returns the values of an array as they are written. The error is an [*Error].
+func Elements(data []byte) ([][]byte, error) {
+	s := scanner{data: data}
+	var all [][]byte
+	s.items(func() {
+		s.peek()
+		begin := s.pos
+		s.skip()
+		all = append(all, s.data[begin:s.pos])
+	})
+	s.end()
+	if s.err != nil {
+		return nil, s.err
+	}
+	return all, nil
+}
