@@ -107,3 +107,11 @@ func Elements(data []byte) ([][]byte, error) {
 	}
 	return all, nil
 }
+
+// Valid reports whether data is one JSON value.
+func Valid(data []byte) bool {
+	s := scanner{data: data}
+	s.skip()
+	s.end()
+	return s.err == nil
+}

@@ -1,0 +1,309 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+)
+
+func TestAppend(t *testing.T) {
+	onStores(t, api.Config{}, func(t *testing.T, d *door) {
+		d = d.with(t)
+		var one struct {
+			ID          string
+			DuplicateOf string `json:"duplicate_of"`
+		}
+		d.want(201, d.post("/v1/topics/mail/messages", `{"body":"hello","key":"ann","priority":3,"headers":{"A":"b"}}`,
+			"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")).into(t, &one)
+		d.want(201, d.post("/v1/topics/mail/messages", `{"id":"m1","json":{"n": 1.0}}`))
+		d.want(200, d.post("/v1/topics/mail/messages", `{"id":"m1","json":{"n": 1.0}}`)).into(t, &one)
+		if one.DuplicateOf != "m1" {
+			t.Errorf("a duplicate is told as %+v", one)
+		}
+		many := d.want(200, d.post("/v1/messages",
+			`[{"topic":"a","body":"1"},{"topic":"b","body_base64":"/wA=","id":"m2"}]`))
+		var all struct{ Receipts []struct{ ID string } }
+		if many.into(t, &all); len(all.Receipts) != 2 || all.Receipts[1].ID != "m2" {
+			t.Errorf("receipts: %s", many)
+		}
+		d.want(200, d.post("/v1/topics/c/messages", "{\"body\":\"1\",\"unique_key\":\"u\"}\n\n{\"body\":{\"x\":1}}\n",
+			"Content-Type: application/x-ndjson"))
+		d.want(201, d.post("/v1/topics/raw/messages", "\xff\x00", "Content-Type: image/png", "Pawl-Id: r1", "Pawl-Key: k",
+			"Pawl-Priority: 7", "Pawl-Header-X-Shop: 9", "Pawl-Unique: only"))
+		got := d.lease(`{"topics":["mail","a","b","c","raw"],"limit":100,"worker":"w"}`)
+		byID := map[string]delivery{}
+		for _, m := range got {
+			byID[m.ID] = m
+		}
+		if len(got) != 7 {
+			t.Fatalf("leased %d: %+v", len(got), got)
+		}
+		if m := byID["r1"]; m.BodyBase64 != "/wA=" || *m.Key != "k" || m.Priority != 7 || m.Headers["x-shop"] != "9" ||
+			m.Headers["content-type"] != "image/png" {
+			t.Errorf("raw: %+v", m)
+		}
+		if m := byID["m1"]; m.Body != `{"n": 1.0}` || m.Attempt != 1 || m.LeaseSeconds != 30 || m.DeadlineSeconds < 30 ||
+			m.EnqueuedAt == "" {
+			t.Errorf("json: %+v", m)
+		}
+		hello := slices.IndexFunc(got, func(m delivery) bool { return m.Body == "hello" })
+		if m := got[hello]; m.Headers["A"] != "b" || m.Headers["traceparent"] == "" {
+			t.Errorf("headers: %+v", m)
+		}
+	})
+}
+
+func TestValidation(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	for _, c := range []struct {
+		path, body, kind string
+		status           int
+		fields           string
+	}{
+		{"/v1/topics/mail/messages", `{"body":1}`, "", 422, "body"},
+		{"/v1/topics/mail/messages", `{"body":{"a":1}}`, "", 422, "body"},
+		{"/v1/topics/mail/messages", `{"priority":101,"key":"","nope":1,"delay_seconds":"x"}`, "", 422,
+			"delay_seconds key nope priority"},
+		{"/v1/topics/mail/messages", `[{"body":"ok"},{"priority":-1,"id":5}]`, "", 422, "[1].id [1].priority"},
+		{"/v1/topics/mail/messages", `[1]`, "", 422, "[0]"},
+		{"/v1/topics/mail/messages", `"text"`, "", 422, ""},
+		{"/v1/topics/mail/messages", `{"body":"a","json":1}`, "", 422, "json"},
+		{"/v1/topics/mail/messages", `{"unique":{"scope":"s"}}`, "", 422, "unique"},
+		{"/v1/topics/mail/messages", `{"unique_key":"s"}`, "", 422, "unique_key"},
+		{"/v1/topics/mail/messages", `{"topic":"other"}`, "", 422, "topic"},
+		{"/v1/topics/no+topic/messages", `{}`, "", 422, "topic"},
+		{"/v1/messages", `{"body":"a"}`, "", 422, "topic"},
+		{"/v1/messages", `[{"topic":"a"},{}]`, "", 422, "[1].topic"},
+		{"/v1/topics/mail/messages", `{`, "", 400, ""},
+		{"/v1/topics/mail/messages", ``, "", 400, ""},
+		{"/v1/topics/mail/messages", `{} {}`, "", 400, ""},
+		{"/v1/topics/mail/messages", strings.Repeat(`{"json":[`, 1) + strings.Repeat("[", 100_000), "", 400, ""},
+		{"/v1/topics/mail/messages", "{\"body\":\"1\"}\n{\"priority\":1.5}\n", "application/x-ndjson", 422, "[1].priority"},
+		{"/v1/topics/mail/messages", "[" + strings.Repeat("{},", 10_000) + "{}]", "", 413, ""},
+		{"/v1/lease", `{"topics":[],"limit":0,"wait_seconds":-1,"who":1}`, "", 422, "who"},
+		{"/v1/lease", `{"topics":[],"limit":0,"wait_seconds":-1}`, "", 422, "limit topics wait_seconds"},
+		{"/v1/lease", `{"topics":"mail"}`, "", 422, "topics"},
+		{"/v1/lease", `{}`, "text/plain", 415, ""},
+		{"/v1/extend", `{"tokens":[1]}`, "", 422, "tokens[0]"},
+		{"/v1/settle", `{"settlements":[{"token":"x","verdict":"done"},{"verdict":"ack","after_seconds":1}]}`, "", 422,
+			"settlements[0].verdict settlements[1].after_seconds settlements[1].token"},
+		{"/v1/settle", `{"settlements":[{"token":"x","verdict":"ack","nope":1}]}`, "", 422, "settlements[0].nope"},
+		{"/v1/settle", `[]`, "", 422, ""},
+		{"/v1/nothing", `{}`, "", 404, ""},
+	} {
+		name := c.body[:min(len(c.body), 60)]
+		headers := []string{}
+		if c.kind != "" {
+			headers = append(headers, "Content-Type: "+c.kind)
+		}
+		d.with(t).want(c.status, d.post(c.path, c.body, headers...))
+		if c.status != 422 || c.fields == "" {
+			continue
+		}
+		if got := strings.Join(fieldsOf(t, d.post(c.path, c.body, headers...)), " "); got != c.fields {
+			t.Errorf("%s: fields %q, want %q", name, got, c.fields)
+		}
+	}
+	d.want(415, d.post("/v1/topics/mail/messages", `{}`, "Content-Encoding: br"))
+	d.want(405, d.ask("DELETE", "/v1/lease", ""))
+	d.want(422, d.post("/v1/topics/mail/messages", "x", "Content-Type: text/plain", "Pawl-Delay: soon"))
+	if got := d.lease(`{"topics":["mail"],"limit":100}`); len(got) != 0 {
+		t.Errorf("an invalid request appended %+v", got)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Access: api.Access{Tokens: tokens}})
+	no := d.want(401, d.get("/v1/openapi.json"))
+	if no.header.Get("WWW-Authenticate") != "Bearer" {
+		t.Error("a 401 without WWW-Authenticate")
+	}
+	d.want(401, d.as("wrong").get("/v1/openapi.json"))
+	d.want(401, d.get("/v1/openapi.json?token=secret-admin"))
+	d.want(401, d.get("/v1/openapi.json", "Authorization: Basic secret-admin"))
+	for _, token := range tokens {
+		d.want(200, d.as(token.Secret).get("/v1/openapi.json"))
+	}
+	shop, py, view := d.as("secret-producer"), d.as("secret-worker"), d.as("secret-viewer")
+	shop.want(201, shop.post("/v1/topics/mail/messages", `{"body":"1"}`))
+	shop.want(201, shop.post("/v1/topics/orders.eu/messages", `{"body":"1"}`))
+	shop.want(403, shop.post("/v1/topics/other/messages", `{"body":"1"}`))
+	shop.want(403, shop.post("/v1/messages", `[{"topic":"mail"},{"topic":"other"}]`))
+	shop.want(403, shop.post("/v1/lease", `{"topics":["mail"]}`))
+	view.want(403, view.post("/v1/topics/mail/messages", `{"body":"1"}`))
+	view.want(403, view.post("/v1/settle", `{"settlements":[]}`))
+	py.want(403, py.post("/v1/lease", `{"topics":["mail","orders.eu"]}`))
+	got := py.lease(`{"topics":["mail"],"limit":9}`)
+	other := d.as("secret-worker-all").lease(`{"topics":["orders.eu"]}`)
+	if len(got) != 1 || len(other) != 1 {
+		t.Fatalf("leased %d and %d", len(got), len(other))
+	}
+	if r := py.settle(`{"settlements":[{"token":"` + other[0].Token + `","verdict":"ack"},{"token":"` + got[0].Token +
+		`","verdict":"ack","emit":[{"topic":"other","body":"x"}]}]}`); r[0].Action != "lost" || r[1].Action != "refused" {
+		t.Errorf("settled %+v", r)
+	}
+	var lost struct{ Lost []string }
+	py.want(200, py.post("/v1/extend", `{"tokens":["`+other[0].Token+`","x"],"by_seconds":5}`)).into(t, &lost)
+	if len(lost.Lost) != 2 {
+		t.Errorf("lost %v", lost.Lost)
+	}
+	if r := py.settle(`{"settlements":[{"token":"` + got[0].Token + `","verdict":"ack"}]}`); r[0].Action != "acked" {
+		t.Errorf("after a refusal: %+v", r)
+	}
+}
+
+func TestLocal(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	d.want(201, d.post("/v1/topics/mail/messages", `{}`, "Host: localhost:1"))
+	d.want(403, d.post("/v1/topics/mail/messages", `{}`, "Host: evil.example"))
+	d.want(403, d.post("/v1/topics/mail/messages", `x`, "Content-Type: text/plain", "Origin: http://evil.example"))
+	d.want(403, d.post("/v1/topics/mail/messages", `x`, "Sec-Fetch-Site: cross-site"))
+	a, err := api.New(d.store, api.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	server := &http.Server{Handler: a}
+	l, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+}
+
+func TestProxy(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{BasePath: "/pawl", Access: api.Access{Proxy: api.Proxy{
+		Trusted: []string{"127.0.0.1/32"}, UserHeader: "X-User",
+		Roles: map[string]string{"alice": api.Admin, "*": api.Viewer}}}})
+	d.want(401, d.get("/v1/openapi.json"))
+	d.want(200, d.get("/v1/openapi.json", "X-User: bob"))
+	d.want(403, d.post("/v1/topics/mail/messages", `{}`, "X-User: bob"))
+	d.want(201, d.post("/v1/topics/mail/messages", `{}`, "X-User: alice"))
+}
+
+func TestIdempotency(t *testing.T) {
+	onStores(t, api.Config{}, func(t *testing.T, d *door) {
+		d = d.with(t)
+		again := serveStore(t, d.store, api.Config{})
+		for _, body := range []string{`{"body":"x"}`, `{"id":"mine","body":"x"}`} {
+			key := "Idempotency-Key: " + body
+			first := d.want(201, d.post("/v1/topics/once/messages", body, key))
+			second := again.want(201, again.post("/v1/topics/once/messages", body, key))
+			if !bytes.Equal(first.body, second.body) {
+				t.Errorf("%s, then %s", first, second)
+			}
+			d.want(422, d.post("/v1/topics/once/messages", strings.Replace(body, "x", "y", 1), key))
+		}
+		got := d.lease(`{"topics":["once"],"limit":10}`)
+		if len(got) != 2 {
+			t.Fatalf("stored %d", len(got))
+		}
+		settle := `{"settlements":[{"token":"` + got[0].Token + `","verdict":"ack"},{"token":"` + got[1].Token +
+			`","verdict":"fail","error":"no"}]}`
+		first := d.want(200, d.post("/v1/settle", settle, "Idempotency-Key: s"))
+		second := again.want(200, again.post("/v1/settle", settle, "Idempotency-Key: s"))
+		if !bytes.Equal(first.body, second.body) || !strings.Contains(string(first.body), `"acked"`) ||
+			!strings.Contains(string(first.body), `"next_at"`) {
+			t.Errorf("%s, then %s", first, second)
+		}
+		d.want(422, d.post("/v1/settle", `{"settlements":[]}`, "Idempotency-Key: s"))
+		if r := d.settle(settle); r[0].Action != "lost" || r[1].Action != "lost" {
+			t.Errorf("a stale token: %+v", r)
+		}
+	})
+}
+
+func TestWork(t *testing.T) {
+	onStores(t, api.Config{Access: api.Access{Tokens: tokens}}, func(t *testing.T, d *door) {
+		other := serveStore(t, d.store, api.Config{Access: api.Access{Tokens: tokens}}).as("secret-worker-all")
+		d = d.with(t).as("secret-worker-all")
+		d.want(200, d.post("/v1/topics/w/messages", `[{"key":"a","body":"1"},{"key":"a","body":"2"},{"key":"b","body":"3"}]`))
+		got := d.lease(`{"topics":["w"],"limit":10,"lease_seconds":5,"worker":"host/1"}`)
+		if len(got) != 2 || got[0].Body != "1" || got[1].Body != "3" {
+			t.Fatalf("one message of a lane at a time: %+v", got)
+		}
+		var lost struct{ Lost []string }
+		other.want(200, other.post("/v1/extend", `{"tokens":["`+got[0].Token+`"],"by_seconds":60}`)).into(t, &lost)
+		r := other.settle(`{"settlements":[{"token":"` + got[0].Token + `","verdict":"ack","emit":[{"topic":"done","json":null}]},
+			{"token":"` + got[1].Token + `","verdict":"fail","error":"no such address","class":"permanent","attrs":{"status":"550"}}]}`)
+		if len(lost.Lost) != 0 || r[0].Action != "acked" || r[1].Action != "dead" || r[1].Rule == "" {
+			t.Errorf("lost %v, settled %+v", lost.Lost, r)
+		}
+		if done := d.lease(`{"topics":["done"]}`); len(done) != 1 || done[0].Body != "null" {
+			t.Errorf("emitted %+v", done)
+		}
+		next := d.lease(`{"topics":["w"],"limit":10}`)
+		if len(next) != 1 || next[0].Body != "2" {
+			t.Fatalf("next: %+v", next)
+		}
+		if r := d.settle(`{"settlements":[{"token":"` + next[0].Token + `","verdict":"release"}]}`); r[0].Action != "released" {
+			t.Errorf("%+v", r)
+		}
+		next = d.lease(`{"topics":["w"]}`)
+		if len(next) != 1 || next[0].Attempt != 1 {
+			t.Fatalf("a release is not counted: %+v", next)
+		}
+		r = d.settle(`{"settlements":[{"token":"` + next[0].Token + `","verdict":"fail","class":"throttled","after_seconds":30}]}`)
+		if r[0].Action != "retry" || r[0].NextAt == nil || time.Until(*r[0].NextAt) < 20*time.Second {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestLongPoll(t *testing.T) {
+	onStores(t, api.Config{}, func(t *testing.T, d *door) {
+		d = d.with(t)
+		for range 3 {
+			got := make(chan time.Time, 1)
+			go func() {
+				if len(d.lease(`{"topics":["poll"],"wait_seconds":20}`)) == 1 {
+					got <- time.Now()
+				}
+			}()
+			time.Sleep(300 * time.Millisecond)
+			began := time.Now()
+			d.want(201, d.post("/v1/topics/poll/messages", `{}`))
+			select {
+			case at := <-got:
+				if at.Sub(began) > 150*time.Millisecond { // 10 ms on a machine that has nothing else to do
+					t.Errorf("woken after %v", at.Sub(began))
+				}
+			case <-time.After(5 * time.Second):
+				t.Fatal("not woken")
+			}
+		}
+		began := time.Now()
+		got := d.lease(`{"topics":["poll"],"wait_seconds":0.3}`)
+		if len(got) != 0 || time.Since(began) < 250*time.Millisecond {
+			t.Errorf("%d after %v", len(got), time.Since(began))
+		}
+	})
+}
+
+func TestHangUp(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	ctx, cancel := context.WithCancel(context.Background())
+	q, _ := http.NewRequestWithContext(ctx, http.MethodPost, d.url+"/v1/lease",
+		strings.NewReader(`{"topics":["gone"],"wait_seconds":20}`))
+	q.Header.Set("Content-Type", "application/json")
+	go func() {
+		if r, err := http.DefaultClient.Do(q); err == nil {
+			_ = r.Body.Close()
+		}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	cancel()
+	time.Sleep(100 * time.Millisecond)
+	d.want(201, d.post("/v1/topics/gone/messages", `{}`))
+	if got := d.lease(`{"topics":["gone"],"wait_seconds":1}`); len(got) != 1 || got[0].Attempt != 1 {
+		t.Errorf("got %+v", got)
+	}
+}
