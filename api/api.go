@@ -54,8 +54,8 @@ type Config struct {
 type Rooms struct {
 	Doctor        func(context.Context) (any, error)
 	Stores        func() any
-	PolicyLs      func() any
-	PolicyExplain func(domain, typ, phase, kind string, attempt int, facts policy.Facts) (any, error)
+	PolicyLs      func() (any, error)
+	PolicyExplain func(policy.Attempt) (any, error)
 }
 
 // API serves a store over HTTP. Make one with [New].
@@ -72,8 +72,11 @@ type API struct {
 	mux     *http.ServeMux
 	ctx     context.Context
 	stop    context.CancelFunc
+	waits   context.Context // ends before ctx does
+	ending  context.CancelFunc
 	wg      sync.WaitGroup
 	boot    string
+	readers atomic.Int32 // of events
 }
 
 // New returns a door to s.
@@ -98,6 +101,7 @@ func New(s store.Store, c Config) (*API, error) {
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.waits, a.ending = context.WithCancel(a.ctx)
 	a.judge = dispatch.Judge{Store: s, Policy: c.Policy}
 	a.sealer = &sealer{store: s}
 	a.append = newAppender(a)
@@ -130,9 +134,12 @@ func (a *API) Server() *http.Server {
 	}
 }
 
-// Close ends waiting leases, which answer that nothing came, and withdraws the workers. It does not
-// close the store.
+// EndWaits lets waiting leases and readers of events end: nothing came. Call it before the server is shut down.
+func (a *API) EndWaits() { a.ending() }
+
+// Close does that too, and withdraws the workers. It does not close the store. Call it when no request is under way.
 func (a *API) Close() {
+	a.ending()
 	a.stop()
 	a.wg.Wait()
 }
@@ -148,6 +155,9 @@ func (a *API) serve(x *exchange) {
 	r := x.r
 	x.w.Header().Set("Cache-Control", "no-store")
 	x.w.Header().Set("X-Content-Type-Options", "nosniff")
+	if a.probe(x) {
+		return
+	}
 	path, ok := strings.CutPrefix(r.URL.Path, a.config.BasePath)
 	if !ok {
 		x.fail(notFound("there is nothing at " + r.URL.Path))
@@ -168,6 +178,30 @@ func (a *API) serve(x *exchange) {
 		return
 	}
 	a.mux.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// probe answers what asks whether this process lives (/livez), and whether its store answers (/readyz). Both are
+// for everybody, and below no base path.
+func (a *API) probe(x *exchange) bool {
+	switch x.r.URL.Path {
+	case "/livez":
+	case "/readyz":
+		entries, ok := store.As[store.Entries](a.store)
+		ctx, cancel := context.WithTimeout(x.r.Context(), 5*time.Second)
+		defer cancel()
+		if !ok {
+			break
+		}
+		if _, err := entries.Clock(ctx); err != nil {
+			x.fail(&Problem{Status: http.StatusServiceUnavailable, Title: "not ready", Detail: "the store does not answer",
+				after: time.Second})
+			return true
+		}
+	default:
+		return false
+	}
+	_ = x.answer(http.StatusOK, map[string]bool{"ok": true})
+	return true
 }
 
 // unrouted answers a request that no route is for: the multiplexer knows whether another method has one.

@@ -49,8 +49,8 @@ func TestAppend(t *testing.T) {
 			m.Headers["content-type"] != "image/png" {
 			t.Errorf("raw: %+v", m)
 		}
-		if m := byID["m1"]; m.Body != `{"n": 1.0}` || m.Attempt != 1 || m.LeaseSeconds != 30 || m.DeadlineSeconds < 30 ||
-			m.EnqueuedAt == "" {
+		if m := byID["m1"]; m.Body != `{"n": 1.0}` || m.Attempt != 1 || m.LeaseSeconds != 30 ||
+			m.DeadlineSeconds < 30 || m.EnqueuedAt == "" {
 			t.Errorf("json: %+v", m)
 		}
 		hello := slices.IndexFunc(got, func(m delivery) bool { return m.Body == "hello" })

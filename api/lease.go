@@ -170,7 +170,7 @@ func (x *exchange) wait(q *leaseRequest, worker *worker) ([]pawl.Delivery, error
 			return nil, nil
 		case <-x.r.Context().Done():
 			return nil, nil
-		case <-x.api.ctx.Done():
+		case <-x.api.waits.Done():
 			return nil, nil
 		}
 		if x.r.Context().Err() != nil {

@@ -1,4 +1,401 @@
 package api
 
-func lookRoutes() []route { return nil }
-func actRoutes() []route  { return nil }
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// deadFlags are the parameters that select dead letters.
+var deadFlags = []string{"topic", "key", "kind", "reason", "fingerprint", "search", "since", "until", "attr", "resolved"}
+
+func lookRoutes() []route {
+	g := func(path, command, console, summary string, do func(*exchange) error, list bool, query ...string) route {
+		return route{method: get, path: path, need: doRead, summary: summary, Command: command, Console: console, do: do,
+			list: list, query: query}
+	}
+	return []route{
+		g("/v1/topics", "topics ls", "topics", "List topics", (*exchange).listTopics, true),
+		g("/v1/topics/{topic}", "topics set", "topic", "Show a topic", (*exchange).showTopic, false),
+		g("/v1/topics/{topic}/peek", "peek", "topic", "Look at what comes next", (*exchange).peek, false, "limit"),
+		g("/v1/messages", "messages ls", "messages", "List messages", (*exchange).listMessages, true,
+			"topic", "state", "key", "older_than"),
+		g("/v1/messages/{id}", "messages show", "message", "Show a message", (*exchange).showMessage, false),
+		g("/v1/messages/{id}/explain", "explain", "message", "Say why a message is where it is",
+			(*exchange).explain, false),
+		g("/v1/dead", "dead ls", "dead letters", "List dead letters", (*exchange).listDead, true,
+			append(deadFlags, "group_by")...),
+		g("/v1/dead/groups", "dead ls", "dead letters", "Count dead letters by cause", (*exchange).groupDead, false,
+			append(deadFlags, "group_by")...),
+		g("/v1/dead/report", "dead report", "dead letters", "Count dead letters by cause, key and day",
+			(*exchange).reportDead, false, "since", "topic"),
+		g("/v1/dead/{id}", "dead show", "dead letter", "Show a dead letter", (*exchange).showDead, false),
+		g("/v1/operations", "operations ls", "operations", "List operations", (*exchange).listOperations, true, "status"),
+		g("/v1/operations/{id}", "operations show", "operation", "Show an operation", (*exchange).showOperation, false),
+		g("/v1/audit", "audit ls", "audit", "List what was changed", (*exchange).listAudit, true, "since", "kind"),
+		g("/v1/workers", "workers ls", "workers", "List workers", (*exchange).listWorkers, true),
+		g("/v1/policy", "policy ls", "policy", "List the policy", (*exchange).listPolicy, false),
+		g("/v1/policy/explain", "policy explain", "policy", "Explain a decision", (*exchange).explainPolicy, false,
+			"domain", "type", "phase", "kind", "attempt"),
+		g("/v1/pipelines", "pipelines ls", "pipelines", "List pipelines", (*exchange).listPipelines, true),
+		g("/v1/schedules", "schedules ls", "schedules", "List schedules", (*exchange).listSchedules, true),
+		g("/v1/schedules/{name}", "schedules show", "schedule", "Show a schedule", (*exchange).showSchedule, false),
+		g("/v1/state", "(pawl state comes with its part)", "state", "List the state", (*exchange).listState, true, "prefix"),
+		g("/v1/doctor", "doctor", "doctor", "Look for what is wrong", (*exchange).doctor, false),
+		g("/v1/stores", "stores", "stores", "Show what stores can do", (*exchange).stores, false),
+		g("/v1/events", "(pawl up serves them at /events, too)", "events", "Follow events", (*exchange).events, false),
+	}
+}
+
+// part is what a store has beside the contract.
+func part[T any](x *exchange) (T, error) {
+	p, ok := store.As[T](x.api.store)
+	if !ok {
+		return p, &store.Error{Op: x.r.Method + " " + x.r.URL.Path, Code: store.ErrUnsupported}
+	}
+	return p, nil
+}
+
+// page is which part of a list is asked for.
+type page struct{ from, limit int }
+
+const (
+	defaultPage = 100
+	maxPage     = 10_000
+)
+
+func (x *exchange) page() (p page, err error) {
+	p.limit = defaultPage
+	if text := x.r.URL.Query().Get("limit"); text != "" {
+		if p.limit, err = strconv.Atoi(text); err != nil || p.limit < 1 || p.limit > maxPage {
+			return p, fault("limit", fmt.Sprintf("goes from 1 to %d", maxPage))
+		}
+	}
+	if text := x.r.URL.Query().Get("cursor"); text != "" {
+		if p.from, err = strconv.Atoi(text); err != nil || p.from < 0 {
+			return p, fault("cursor", "is none that was given out")
+		}
+	}
+	return p, nil
+}
+
+// answerList answers with a page of a list; Pawl-Cursor says where it goes on.
+func answerList[T any](x *exchange, all iter.Seq2[T, error]) error {
+	p, err := x.page()
+	if err != nil {
+		return err
+	}
+	items, n := []T{}, 0
+	for item, err := range all {
+		if err != nil {
+			return err
+		}
+		if n++; n <= p.from {
+			continue
+		}
+		if len(items) == p.limit {
+			x.w.Header().Set("Pawl-Cursor", strconv.Itoa(p.from+p.limit))
+			break
+		}
+		items = append(items, item)
+	}
+	return x.answer(http.StatusOK, items)
+}
+
+// values yields a slice that was read without an error.
+func values[T any](all []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, v := range all {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}
+}
+
+// formed yields the JSON forms of records that the caller may see.
+func formed[T any](x *exchange, records iter.Seq2[store.Record, error], form func(*store.Record) T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for r, err := range records {
+			if err == nil && !x.caller.over(r.Topic) {
+				continue
+			}
+			if !yield(form(&r), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// topic is the topic of a path, which has to be the caller's.
+func (x *exchange) topic() (string, error) {
+	name := x.r.PathValue("topic")
+	if err := x.needTopic(name); err != nil {
+		return "", err
+	}
+	return name, pawl.ValidTopic(name)
+}
+
+func (x *exchange) stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
+	topics, err := part[store.Topics](x)
+	if err != nil {
+		return nil, err
+	}
+	return topics.Stats(ctx, names...)
+}
+
+func (x *exchange) listTopics() error {
+	ctx, cancel := x.call()
+	defer cancel()
+	stats, err := x.stats(ctx)
+	if err != nil {
+		return err
+	}
+	all := []operate.Topic{}
+	for i := range stats {
+		if x.caller.over(stats[i].Name) {
+			all = append(all, operate.FormTopic(&stats[i]))
+		}
+	}
+	return answerList(x, values(all))
+}
+
+func (x *exchange) showTopic() error {
+	name, err := x.topic()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	stats, err := x.stats(ctx, name)
+	if err != nil {
+		return err
+	}
+	if len(stats) == 0 {
+		return notFound(fmt.Sprintf("there is no topic %q", name))
+	}
+	return x.answer(http.StatusOK, operate.FormTopic(&stats[0]))
+}
+
+func (x *exchange) peek() error {
+	name, err := x.topic()
+	if err != nil {
+		return err
+	}
+	p, err := x.page()
+	if err != nil {
+		return err
+	}
+	look, err := part[store.Looker](x)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	topic := store.Topic{Name: name}
+	if topics, ok := store.As[store.Topics](x.api.store); ok {
+		if topic, err = topics.Topic(ctx, name); err != nil {
+			return err
+		}
+	}
+	return answerList(x, formed(x, operate.Upcoming(ctx, look, topic, p.limit), operate.FormMessage))
+}
+
+var states = []store.State{"", store.Waiting, store.Delayed, store.Leased, store.IsDead}
+
+func (x *exchange) listMessages() error {
+	q := &query{exchange: x}
+	f := store.Filter{Topic: q.text("topic"), State: store.State(q.text("state")), Key: q.key(),
+		OlderThan: q.duration("older_than")}
+	if !slices.Contains(states, f.State) {
+		q.bad("state", "is waiting, delayed, leased or dead")
+	}
+	if f.Topic != "" {
+		q.err = cmp.Or(q.err, x.needTopic(f.Topic))
+	}
+	if q.err != nil {
+		return q.err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	if f.State != store.IsDead {
+		look, err := part[store.Looker](x)
+		if err != nil {
+			return err
+		}
+		return answerList(x, formed(x, look.List(ctx, f), operate.FormMessage))
+	}
+	d, err := part[store.DeadLetters](x)
+	if err != nil {
+		return err
+	}
+	return answerList(x, formed(x, older(d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key}), f.OlderThan),
+		operate.FormMessage))
+}
+
+// older passes on what was appended longer ago.
+func older(records iter.Seq2[store.Record, error], than time.Duration) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		for r, err := range records {
+			if err == nil && than > 0 && time.Since(r.EnqueuedAt) <= than {
+				continue
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// record is the message of a path.
+func (x *exchange) record(ctx context.Context) (store.Record, error) {
+	look, err := part[store.Looker](x)
+	if err != nil {
+		return store.Record{}, err
+	}
+	r, err := look.Get(ctx, x.r.PathValue("id"))
+	if err == nil && !x.caller.over(r.Topic) {
+		err = forbidden("the message is of another topic")
+	}
+	return r, err
+}
+
+func (x *exchange) showMessage() error {
+	ctx, cancel := x.call()
+	defer cancel()
+	r, err := x.record(ctx)
+	if err != nil {
+		return err
+	}
+	if r.State == store.IsDead {
+		return x.answer(http.StatusOK, operate.FormDeadLetter(&r))
+	}
+	return x.answer(http.StatusOK, operate.FormDetail(&r))
+}
+
+func (x *exchange) explain() error {
+	ctx, cancel := x.call()
+	defer cancel()
+	look, err := part[store.Looker](x)
+	if err != nil {
+		return err
+	}
+	topics, err := part[store.Topics](x)
+	if err != nil {
+		return err
+	}
+	if x.caller.narrowed() {
+		if _, err := x.record(ctx); err != nil {
+			return err
+		}
+	}
+	e, err := operate.Explain(ctx, x.api.store, look, topics, x.r.PathValue("id"))
+	if errors.Is(err, store.ErrNotFound) {
+		none := func(context.Context, store.Store) (string, string) { return "", "" }
+		e = operate.NotKnown(ctx, x.api.store, x.r.PathValue("id"), none)
+		return &Problem{Status: http.StatusNotFound, Title: "not found", Detail: e.Why, Next: e.Next.Action}
+	}
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, e)
+}
+
+func (x *exchange) listDead() error {
+	if x.r.URL.Query().Get("group_by") != "" {
+		return x.groupDead()
+	}
+	q := &query{exchange: x}
+	f, err := q.dead()
+	if err != nil {
+		return err
+	}
+	d, err := part[store.DeadLetters](x)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	return answerList(x, formed(x, d.Dead(ctx, f), operate.FormDeadLetter))
+}
+
+func (x *exchange) groupDead() error {
+	q := &query{exchange: x}
+	f, err := q.dead()
+	if err != nil {
+		return err
+	}
+	if f.Topic == "" {
+		if err := x.needWhole(); err != nil {
+			return err
+		}
+	}
+	names, err := operate.GroupNames(cmp.Or(q.text("group_by"), "fingerprint"))
+	if err != nil {
+		return err
+	}
+	d, err := part[store.DeadLetters](x)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	all, err := operate.GroupDead(ctx, x.api.store, d, f, names)
+	if err != nil {
+		return err
+	}
+	return answerList(x, values(all))
+}
+
+func (x *exchange) reportDead() error {
+	q := &query{exchange: x}
+	f := store.DeadFilter{Topic: q.text("topic"), Since: q.point("since"), Brief: true}
+	if f.Since.IsZero() {
+		f.Since = time.Now().Add(-7 * 24 * time.Hour)
+	}
+	if f.Topic == "" {
+		q.err = cmp.Or(q.err, x.needWhole())
+	} else {
+		q.err = cmp.Or(q.err, x.needTopic(f.Topic))
+	}
+	d, err := part[store.DeadLetters](x)
+	if err = cmp.Or(q.err, err); err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	r, err := operate.ReportDead(ctx, d, f)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, r)
+}
+
+// letter is the dead letter of a path.
+func (x *exchange) letter(ctx context.Context) (store.Record, error) {
+	r, err := x.record(ctx)
+	if err == nil && r.State != store.IsDead {
+		err = notFound("the message is no dead letter, it is " + string(r.State))
+	}
+	return r, err
+}
+
+func (x *exchange) showDead() error {
+	ctx, cancel := x.call()
+	defer cancel()
+	r, err := x.letter(ctx)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, operate.FormDeadLetter(&r))
+}

@@ -80,16 +80,24 @@ last row is the default.`,
 			}
 			l := s.list("TYPE", "PHASE", "KIND", "RETRY", "BACKOFF", ">ATTEMPTS", "DEAD LETTER", "ALERT",
 				"CONDITION", "ORIGIN")
-			for _, c := range m.Cells() {
-				if _, ok := byStore(c.Match); ok {
-					continue // an override that names the kind has no say
-				}
-				info := formCell(c.Match, &c.Rule)
+			for _, info := range rulesOf(m) {
 				l.add(info, info.cells()...)
 			}
 			return l.end("")
 		},
 	}
+}
+
+// rulesOf are the rows of a matrix.
+func rulesOf(m *policy.Matrix) []ruleInfo {
+	all := []ruleInfo{}
+	for _, c := range m.Cells() {
+		if _, ok := byStore(c.Match); ok {
+			continue // an override that names the kind has no say
+		}
+		all = append(all, formCell(c.Match, &c.Rule))
+	}
+	return all
 }
 
 // formCell is a cell of the matrix and the rule that decides there.

@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -252,55 +250,21 @@ emit is never refused, nor what is retried or replayed. Kafka refuses this setti
 
 // setTopic declares a topic whose settings nobody has stated, and alters another.
 func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f *settingFlags) (store.Topic, error) {
-	ctx := c.Context()
-	now, err := topics.Topic(ctx, name)
-	missing := errors.Is(err, store.ErrNotFound)
-	if missing {
-		now = store.NewTopic(name)
-	} else if err != nil {
-		return now, err
-	}
-	next, changed := now, false
-	change := func(flag string, set func()) {
+	var change operate.TopicChange
+	given := func(flag string, set func()) {
 		if c.Flags().Changed(flag) {
 			set()
-			changed = true
 		}
 	}
-	change("order", func() { next.Order = store.Order(f.order) })
-	change("deadline", func() { next.Deadline = time.Duration(f.deadline) })
-	change("ageing", func() { next.Ageing = time.Duration(f.ageing) })
-	change("park", func() { next.Park = f.park })
-	change("retry", func() { next.Tail = f.retry == "tail" })
-	change("retain", func() { next.Retain = time.Duration(f.retain) })
-	change("max-waiting", func() { next.MaxWaiting = f.maxWaiting })
-	switch {
-	case !changed && missing:
-		return now, err
-	case c.Flags().Changed("if-version") && f.version != now.Version:
-		return now, &store.Error{Op: "set topic " + name, Code: store.ErrConflict,
-			Err:  fmt.Errorf("it is at version %d, not %d", now.Version, f.version),
-			Hint: "look at it: pawl topics set " + name}
-	case !changed:
-		return now, nil
-	}
-	if c.Flags().Changed("retry") && f.retry != next.RetriesAt() {
-		return now, &pawl.InvalidError{Field: "retry", Why: fmt.Sprintf("is %q; it is head or tail", f.retry)}
-	}
-	if err := next.Validate(); err != nil || s.dryRun {
-		return next, err
-	}
-	return settle(ctx, topics, now, next)
-}
-
-func settle(ctx context.Context, topics store.Topics, now, next store.Topic) (store.Topic, error) {
-	if now.Version > 0 {
-		return topics.Alter(ctx, next)
-	}
-	return topics.Declare(ctx, store.Declaration{
-		Name: next.Name, Order: next.Order, Deadline: next.Deadline, Ageing: next.Ageing, Park: &next.Park,
-		Tail: &next.Tail, Retain: &next.Retain, MaxWaiting: &next.MaxWaiting,
-	})
+	given("order", func() { change.Order = new(store.Order(f.order)) })
+	given("deadline", func() { change.Deadline = new(time.Duration(f.deadline)) })
+	given("ageing", func() { change.Ageing = new(time.Duration(f.ageing)) })
+	given("park", func() { change.Park = &f.park })
+	given("retry", func() { change.Retry = &f.retry })
+	given("retain", func() { change.Retain = new(time.Duration(f.retain)) })
+	given("max-waiting", func() { change.MaxWaiting = &f.maxWaiting })
+	given("if-version", func() { change.IfVersion = &f.version })
+	return operate.SetTopic(c.Context(), topics, name, change, s.dryRun)
 }
 
 // removedTopic is what a removal removes, as JSON.
@@ -379,39 +343,8 @@ func (s *session) unused(ctx context.Context, name string, force bool) (*store.T
 	if err != nil {
 		return nil, err
 	}
-	stats, err := topics.Stats(ctx, name)
-	if err != nil {
-		return nil, cannot(err, "look at topic %s", name)
-	}
-	if len(stats) == 0 {
-		return nil, noTopic(name)
-	}
-	refuse := func(next, why string, args ...any) error {
-		return &problem{code: exitConflict, what: "cannot remove topic " + name, err: fmt.Errorf(why, args...),
-			next: next}
-	}
-	workers, err := operate.Workers(ctx, s.opened)
-	if err != nil && !errors.Is(err, store.ErrUnsupported) {
-		return nil, cannot(err, "look at the workers")
-	}
-	for i := range workers {
-		w := &workers[i]
-		if w.Alive != nil && *w.Alive && slices.ContainsFunc(w.Topics, func(t roster.Topic) bool {
-			return t.Topic == name
-		}) {
-			return nil, refuse("stop it first", "worker %s serves it", w.Owner)
-		}
-	}
-	st := &stats[0]
-	switch {
-	case st.Leased > 0:
-		return nil, refuse("wait for them, or take them back: pawl reclaim --topic "+name,
-			"%d messages are leased by workers", st.Leased)
-	case !force && st.Waiting+st.Delayed+st.Dead+st.Resolved > 0:
-		return nil, refuse("let workers empty it, or add --force to remove them, too",
-			"it has %d messages and %d dead letters", st.Waiting+st.Delayed, st.Dead+st.Resolved)
-	}
-	return st, nil
+	st, err := operate.Unused(ctx, s.opened, topics, name, force)
+	return st, cannot(err, "remove topic %s", name)
 }
 
 // clearTopic removes all messages and dead letters of a topic, and returns how many.

@@ -1,0 +1,262 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/cron"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// operationState is an operation and whether a process carries it out.
+type operationState struct {
+	*operate.Operation
+	Live bool `json:"live"`
+}
+
+// sees reports whether the caller may see an operation.
+func (c *caller) sees(o *operate.Operation) bool {
+	return !c.narrowed() || o.Filter.Topic != "" && c.over(o.Filter.Topic) ||
+		len(o.From) > 0 && !slices.ContainsFunc(o.From, func(t string) bool { return !c.over(t) })
+}
+
+func (x *exchange) listOperations() error {
+	status := x.r.URL.Query().Get("status")
+	if status != "" && !slices.Contains(operate.OperationStatuses(), status) {
+		return fault("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
+	}
+	ops, err := operate.OpenOperations(x.api.store)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	all, now, err := ops.List(ctx)
+	if err != nil {
+		return err
+	}
+	shown := []operationState{}
+	for _, o := range all {
+		if (status == "" || o.Status == status) && x.caller.sees(o) {
+			o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil
+			shown = append(shown, operationState{o, o.Live(now)})
+		}
+	}
+	return answerList(x, values(shown))
+}
+
+// operation is the operation of a path.
+func (x *exchange) operation(ctx context.Context) (*operate.Operations, *operate.Operation, error) {
+	ops, err := operate.OpenOperations(x.api.store)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := ops.Get(ctx, x.r.PathValue("id"))
+	if err == nil && !x.caller.sees(o) {
+		err = forbidden("the operation is about other topics")
+	}
+	return ops, o, err
+}
+
+func (x *exchange) showOperation() error {
+	ctx, cancel := x.call()
+	defer cancel()
+	ops, o, err := x.operation(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := ops.State.Clock(ctx)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, operationState{o, o.Live(now)})
+}
+
+// whole calls do for a caller that is for all topics, and answers with a list.
+func whole[T any](x *exchange, do func(context.Context) ([]T, error)) error {
+	if err := x.needWhole(); err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	all, err := do(ctx)
+	if err != nil {
+		return err
+	}
+	return answerList(x, values(all))
+}
+
+func (x *exchange) listAudit() error {
+	q := &query{exchange: x}
+	f := operate.AuditFilter{Since: q.point("since"), Action: q.text("kind")}
+	if q.err != nil {
+		return q.err
+	}
+	return whole(x, func(ctx context.Context) ([]operate.AuditEntry, error) {
+		return operate.ListAudit(ctx, x.api.store, f)
+	})
+}
+
+func (x *exchange) listWorkers() error {
+	return whole(x, func(ctx context.Context) ([]operate.Worker, error) { return operate.Workers(ctx, x.api.store) })
+}
+
+func (x *exchange) listPipelines() error {
+	return whole(x, func(ctx context.Context) ([]operate.Pipeline, error) { return operate.Pipelines(ctx, x.api.store) })
+}
+
+// stateEntry is an entry of the state of a store.
+type stateEntry struct {
+	Key     string    `json:"key"`
+	Value   string    `json:"value"`
+	Version int64     `json:"version"`
+	Writer  string    `json:"writer"`
+	At      time.Time `json:"at"`
+}
+
+func (x *exchange) listState() error {
+	entries, err := part[store.Entries](x)
+	if err != nil {
+		return err
+	}
+	return whole(x, func(ctx context.Context) ([]stateEntry, error) {
+		all := []stateEntry{}
+		for e, err := range entries.ListState(ctx, x.r.URL.Query().Get("prefix"), 0) {
+			if err != nil {
+				return nil, err
+			}
+			if !strings.HasPrefix(e.Key, keyScope) { // the key of tokens is nobody's business
+				value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
+				all = append(all, stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()})
+			}
+		}
+		return all, nil
+	})
+}
+
+// room answers with what a program has beside its store.
+func (x *exchange) room(has bool, get func() (any, error)) error {
+	if err := x.needWhole(); err != nil {
+		return err
+	}
+	if !has {
+		return notFound("this program does not show that")
+	}
+	v, err := get()
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, v)
+}
+
+func (x *exchange) stores() error {
+	do := x.api.config.Rooms.Stores
+	return x.room(do != nil, func() (any, error) { return do(), nil })
+}
+
+func (x *exchange) listPolicy() error {
+	do := x.api.config.Rooms.PolicyLs
+	return x.room(do != nil, func() (any, error) { return do() })
+}
+
+func (x *exchange) doctor() error {
+	ctx, cancel := x.call()
+	defer cancel()
+	do := x.api.config.Rooms.Doctor
+	return x.room(do != nil, func() (any, error) { return do(ctx) })
+}
+
+func (x *exchange) explainPolicy() error {
+	q := &query{exchange: x}
+	n := 1
+	if text := q.text("attempt"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil || n < 1 {
+			return fault("attempt", "counts from 1")
+		}
+	}
+	a := policy.Attempt{Number: n, Err: pawl.OfKind(pawl.Kind(q.text("kind")), errors.New("a failure to be explained")),
+		Event: policy.Event{Domain: q.text("domain"), Type: q.text("type"), Phase: q.text("phase")}}
+	if a.Event.Type != "" {
+		a.Event.Domain = cmp.Or(a.Event.Domain, policy.DomainOf(a.Event.Type))
+	}
+	do := x.api.config.Rooms.PolicyExplain
+	return x.room(do != nil, func() (any, error) { return do(a) })
+}
+
+func (x *exchange) scheduler() (*cron.Scheduler, error) {
+	return cron.New(x.api.store, cron.Config{Owner: x.caller.name, Logger: x.api.config.Logger})
+}
+
+// schedule is a schedule and where it stands.
+type schedule struct {
+	Name         string     `json:"name"`
+	Cron         string     `json:"cron"`
+	EverySeconds float64    `json:"every_seconds,omitempty"`
+	Zone         string     `json:"zone"`
+	Topic        string     `json:"topic"`
+	State        string     `json:"state"`
+	NextAt       *time.Time `json:"next_at"`
+	LastTick     *time.Time `json:"last_tick"`
+	LastFiredAt  *time.Time `json:"last_fired_at"`
+	LastID       string     `json:"last_id,omitempty"`
+	Origin       string     `json:"origin"`
+	Missed       int64      `json:"missed_total"`
+}
+
+func formSchedule(s *cron.Status) schedule {
+	at := func(t time.Time) *time.Time {
+		if t.IsZero() {
+			return nil
+		}
+		return new(t.UTC())
+	}
+	state := "active"
+	if s.Paused {
+		state = "paused"
+	}
+	return schedule{Name: s.Name, Cron: s.Cron, EverySeconds: s.Every.Seconds(), Zone: cmp.Or(s.Zone, "UTC"),
+		Topic: s.Topic, State: state, NextAt: at(s.Next), LastTick: at(s.LastTick), LastFiredAt: at(s.LastAt),
+		LastID: s.LastID, Origin: s.Origin, Missed: s.Missed}
+}
+
+func (x *exchange) listSchedules() error {
+	c, err := x.scheduler()
+	if err != nil {
+		return err
+	}
+	return whole(x, func(ctx context.Context) ([]schedule, error) {
+		all := []schedule{}
+		known, err := c.List(ctx)
+		for i := 0; i < len(known) && err == nil; i++ {
+			var s cron.Status
+			if s, err = c.Status(ctx, known[i].Name); err == nil {
+				all = append(all, formSchedule(&s))
+			}
+		}
+		return all, err
+	})
+}
+
+func (x *exchange) showSchedule() error {
+	c, err := x.scheduler()
+	if err = cmp.Or(x.needWhole(), err); err != nil {
+		return err
+	}
+	ctx, cancel := x.call()
+	defer cancel()
+	s, err := c.Status(ctx, x.r.PathValue("name"))
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, formSchedule(&s))
+}

@@ -1,0 +1,181 @@
+package api_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/observe"
+)
+
+// kill makes dead letters of n messages.
+func (d *door) kill(topic string, n int) {
+	d.t.Helper()
+	for range n {
+		d.want(201, d.post("/v1/topics/"+topic+"/messages", `{"json":{"to":"nobody"}}`))
+	}
+	for _, m := range d.lease(`{"topics":["` + topic + `"],"limit":100}`) {
+		d.settle(`{"settlements":[{"token":"` + m.Token + `","verdict":"fail","class":"permanent","error":"no"}]}`)
+	}
+}
+
+func TestLookAndAct(t *testing.T) {
+	onStores(t, api.Config{Access: api.Access{Tokens: tokens}}, func(t *testing.T, d *door) {
+		d = d.with(t).as("secret-admin")
+		d.kill("mail", 3)
+		d.want(201, d.post("/v1/topics/mail/messages", `{"id":"m1","body":"x"}`))
+		var topic operate.Topic
+		d.want(200, d.post("/v1/topics/mail/pause", `{"for_seconds":60}`, "Pawl-Reason: moving")).into(t, &topic)
+		if !topic.Paused || topic.Pause.By != "root" || topic.Pause.Reason != "moving" || topic.Dead != 3 {
+			t.Errorf("paused: %+v", topic)
+		}
+		var why operate.Explanation
+		d.want(200, d.get("/v1/messages/m1/explain")).into(t, &why)
+		if why.Situation != "paused" {
+			t.Errorf("explained %+v", why)
+		}
+		d.want(200, d.post("/v1/topics/mail/resume", ``))
+		d.want(200, d.post("/v1/topics/mail/set", `{"max_waiting":1,"retain_seconds":5}`)).into(t, &topic)
+		d.want(409, d.post("/v1/topics/mail/set", `{"max_waiting":1,"if_version":77}`))
+		d.want(409, d.post("/v1/topics/mail/rm", `{}`))
+		d.want(404, d.get("/v1/topics/none"))
+		d.want(404, d.get("/v1/messages/none"))
+		d.want(422, d.get("/v1/messages?nope=1"))
+		d.want(422, d.get("/v1/messages?state=lost"))
+		var letters []operate.DeadLetter
+		page := d.want(200, d.get("/v1/dead?topic=mail&limit=2"))
+		if page.into(t, &letters); len(letters) != 2 || page.header.Get("Pawl-Cursor") == "" {
+			t.Errorf("a page: %d, cursor %q", len(letters), page.header.Get("Pawl-Cursor"))
+		}
+		d.want(200, d.get("/v1/dead?topic=mail&limit=2&cursor="+page.header.Get("Pawl-Cursor"))).into(t, &letters)
+		if len(letters) != 1 {
+			t.Errorf("the next page has %d", len(letters))
+		}
+		var groups []operate.DeadGroup
+		d.want(200, d.get("/v1/dead/groups")).into(t, &groups)
+		if len(groups) != 1 || groups[0].Count != 3 {
+			t.Errorf("groups: %+v", groups)
+		}
+		id := "/v1/dead/" + letters[0].ID
+		d.want(200, d.post(id+"/edit", `{"edit":".to = \"ann\""}`))
+		d.want(200, d.post(id+"/resolve", `{"reason":"by phone"}`))
+		d.want(200, d.post(id+"/reopen", ``))
+		ops := d.as("secret-operator")
+		ops.want(403, ops.post(id+"/discard", ``))
+		ops.want(403, ops.post("/v1/topics/mail/set", `{}`))
+		d.want(200, d.post(id+"/discard", ``))
+		d.want(404, d.get(id))
+		d.want(200, d.post("/v1/messages/m1/cancel", ``))
+		d.replay()
+		var audit []operate.AuditEntry
+		d.want(200, d.get("/v1/audit")).into(t, &audit)
+		var actions []string
+		for _, a := range audit {
+			actions = append(actions, a.Action)
+		}
+		for _, want := range []string{"topics pause", "topics resume", "topics set", "edit", "resolve", "reopen", "discard",
+			"cancel", "replay"} {
+			if !slices.Contains(actions, want) {
+				t.Errorf("the audit has no %s: %q", want, actions)
+			}
+		}
+	})
+}
+
+// replay plans, and carries the plan out once.
+func (d *door) replay() {
+	d.t.Helper()
+	d.want(422, d.post("/v1/dead/replay", `{"plan":true}`))
+	var plan struct {
+		PlanID string `json:"plan_id"`
+		Count  int
+	}
+	d.want(200, d.post("/v1/dead/replay", `{"filter":{"topic":"mail"},"plan":true}`)).into(d.t, &plan)
+	if plan.Count != 2 {
+		d.t.Errorf("planned %+v", plan)
+	}
+	d.want(404, d.post("/v1/dead/replay", `{"plan_id":"none"}`))
+	var begun struct {
+		OperationID string `json:"operation_id"`
+	}
+	d.want(202, d.post("/v1/dead/replay", `{"plan_id":"`+plan.PlanID+`"}`)).into(d.t, &begun)
+	d.want(409, d.post("/v1/dead/replay", `{"plan_id":"`+plan.PlanID+`"}`))
+	var o operate.Operation
+	for range 100 {
+		time.Sleep(50 * time.Millisecond)
+		a := d.get("/v1/operations/" + begun.OperationID)
+		if a.status == 404 {
+			continue
+		}
+		if d.want(200, a).into(d.t, &o); o.Status == operate.Done {
+			break
+		}
+	}
+	if o.Status != operate.Done || o.Done != 2 {
+		d.t.Errorf("the operation is %s, %d done", o.Status, o.Done)
+	}
+	d.want(409, d.post("/v1/operations/"+begun.OperationID+"/resume", ``))
+}
+
+func TestWorkersShow(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	d.want(201, d.post("/v1/topics/mail/messages", `{}`))
+	if len(d.lease(`{"topics":["mail"],"worker":"host/7"}`)) != 1 {
+		t.Fatal("nothing leased")
+	}
+	time.Sleep(1500 * time.Millisecond)
+	var workers []operate.Worker
+	d.want(200, d.get("/v1/workers")).into(t, &workers)
+	if len(workers) != 1 || workers[0].Owner != "host/7" || workers[0].Leased != 1 || workers[0].Alive == nil ||
+		!*workers[0].Alive {
+		t.Errorf("workers: %+v", workers)
+	}
+}
+
+func TestEvents(t *testing.T) {
+	board := observe.NewBoard(2)
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Board: board})
+	follow := func(last string) *bufio.Scanner {
+		q, _ := http.NewRequest(http.MethodGet, d.url+"/v1/events", nil)
+		if last != "" {
+			q.Header.Set("Last-Event-ID", last)
+		}
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.Body.Close() })
+		return bufio.NewScanner(r.Body)
+	}
+	next := func(s *bufio.Scanner, prefix string) string {
+		for s.Scan() {
+			if rest, ok := strings.CutPrefix(s.Text(), prefix); ok {
+				return rest
+			}
+		}
+		t.Fatal("the stream ended")
+		return ""
+	}
+	s := follow("")
+	time.Sleep(100 * time.Millisecond)
+	for seq := range uint64(3) {
+		_ = board.Consume(observe.Envelope{ID: "e", Seq: seq + 1, Type: "SystemHealth"})
+	}
+	id := next(s, "id: ")
+	var e observe.Envelope
+	if err := json.Unmarshal([]byte(next(s, "data: ")), &e); err != nil || e.Seq != 1 {
+		t.Errorf("%v: %+v", err, e)
+	}
+	boot, _, _ := strings.Cut(id, "-")
+	if got := next(follow(boot+"-2"), "id: "); got != boot+"-3" {
+		t.Errorf("after 2 comes %s", got)
+	}
+	next(follow("other-1"), "event: gap")
+	next(follow(boot+"-0"), "event: gap")
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"cmp"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// query reads the parameters of a filter, and gathers what is wrong with them.
+type query struct {
+	*exchange
+	err error
+}
+
+func (q *query) text(name string) string { return q.r.URL.Query().Get(name) }
+
+func (q *query) key() []byte {
+	if k := q.text("key"); k != "" {
+		return []byte(k)
+	}
+	return nil
+}
+
+func (q *query) bad(name, why string) { q.err = cmp.Or(q.err, fault(name, why)) }
+
+func (q *query) duration(name string) time.Duration {
+	text := q.text(name)
+	if text == "" {
+		return 0
+	}
+	d, err := parseSpan(text)
+	if err != nil {
+		q.bad(name, "is no duration such as 90s or 1h")
+	}
+	return d
+}
+
+// parseSpan reads a duration as flags have it, or a number of seconds.
+func parseSpan(text string) (time.Duration, error) {
+	if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 {
+		return seconds(f), nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if f, err := strconv.ParseFloat(days, 64); err == nil && f >= 0 {
+			return seconds(f * 86400), nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = errors.New("it is negative")
+	}
+	return d, err
+}
+
+// point is a time, or how long ago.
+func (q *query) point(name string) time.Time {
+	text := q.text(name)
+	if text == "" {
+		return time.Time{}
+	}
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t
+	}
+	d, err := parseSpan(text)
+	if err != nil {
+		q.bad(name, "is no time as in RFC 3339, and no duration: how long ago")
+	}
+	return time.Now().Add(-d)
+}
+
+func (q *query) boolean(name string) bool {
+	switch text := q.text(name); text {
+	case "", "false", "0":
+		return false
+	case "true", "1":
+		return true
+	default:
+		q.bad(name, "is true or false")
+		return false
+	}
+}
+
+func (q *query) dead() (store.DeadFilter, error) {
+	f := store.DeadFilter{Topic: q.text("topic"), Key: q.key(), Kind: pawl.Kind(q.text("kind")),
+		Reason: q.text("reason"), Fingerprint: q.text("fingerprint"), Text: q.text("search"), Since: q.point("since"),
+		Until: q.point("until"), Resolved: new(q.boolean("resolved"))}
+	for _, fact := range q.r.URL.Query()["attr"] {
+		name, value, ok := strings.Cut(fact, "=")
+		if !ok || name == "" {
+			q.bad("attr", "is NAME=VALUE")
+			continue
+		}
+		if f.Attrs == nil {
+			f.Attrs = map[string]string{}
+		}
+		f.Attrs[name] = value
+	}
+	if f.Topic != "" {
+		q.err = cmp.Or(q.err, q.needTopic(f.Topic))
+	}
+	return f, q.err
+}
