@@ -115,7 +115,9 @@ func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error
 
 // acked fills in an ack, with what was emitted and marked. It fails if the store would not
 // accept that.
-func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error { return acked(d.store, st, del) }
+func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
+	return acked(d.store, st, del)
+}
 
 // The headers that carry the trace context (W3C Trace Context).
 const (

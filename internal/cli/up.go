@@ -18,7 +18,7 @@ import (
 )
 
 func (s *session) up() *cobra.Command {
-	listen := ""
+	listen, door := "", ""
 	c := &cobra.Command{
 		Use: "up", Short: "Run the daemon: process the topics of a configuration file",
 		Args: count(0, 0, "flags only"),
@@ -36,24 +36,31 @@ change of the file, reloads it: overrides of the policy, limits, concurrency and
 level of logs at once; the log names what needs a restart. A file with an error
 changes nothing.
 
+With api: in the file, or --api, it also serves the HTTP API for programs in any
+language; with nothing else to do it serves that alone.
+
 On a loopback port: /livez (the process runs), /readyz (it does its work; 503 and
 why, while it drains or fails), /healthz (for people), /metrics.`,
 		Example: `  pawl up                            # runs until it is stopped
   pawl up --listen 127.0.0.1:0       # runs until it is stopped
   pawl up --config pawl.yaml --dry-run`,
-		RunE: func(c *cobra.Command, _ []string) error { return s.runUp(c.Context(), listen) },
+		RunE: func(c *cobra.Command, _ []string) error { return s.runUp(c.Context(), listen, door) },
 	}
+	c.Flags().StringVar(&door, "api", "", "`ADDRESS` of the HTTP API: host:port, or off")
 	c.Flags().StringVar(&listen, "listen", "", "`ADDRESS` of health and metrics: host:port, or off")
 	return c
 }
 
 // runUp runs the daemon.
-func (s *session) runUp(ctx context.Context, listen string) error {
+func (s *session) runUp(ctx context.Context, listen, door string) error {
 	path := s.configPath
 	read := func() (config.Source, error) {
 		src, err := s.source(path)
 		if err == nil && listen != "" {
 			src.Flags["listen"] = listen
+		}
+		if err == nil && door != "" {
+			src.Flags["api"] = door
 		}
 		return src, err
 	}
@@ -64,6 +71,9 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	c, err := s.load(src)
 	if err != nil {
 		return err
+	}
+	if c.API.Serves() && len(c.Topics)+len(c.Pipelines) == 0 {
+		return s.runAPI(ctx, c, read, true)
 	}
 	if err := checkUp(src, c); err != nil {
 		return err
@@ -91,7 +101,7 @@ func (s *session) runUp(ctx context.Context, listen string) error {
 	daemon := serve.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact, Front: front, Dropped: dropped,
+		Redact: s.redactor.Redact, Front: front, Dropped: dropped, Rooms: s.rooms(),
 		Open: func(ctx context.Context, url string) (store.Store, error) {
 			s.redactor.LearnURLs(url)
 			return open.Open(ctx, open.Config{URL: url, AutoMigrate: c.AutoMigrate, Logger: logger})

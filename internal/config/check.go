@@ -13,6 +13,7 @@ import (
 // check finds what is missing, and what contradicts itself.
 func (w *walker) check(root *node) {
 	w.checkListen(root)
+	w.checkAPI(root)
 	limits := root.at("limits")
 	if limits != nil && !limits.bad {
 		for _, name := range limits.names {
@@ -44,6 +45,9 @@ func (w *walker) check(root *node) {
 // need no more of it than its store.
 func (w *walker) checkWork(root *node) {
 	topics := root.at("topics")
+	if a := bindAPI(root.at("api")); a.Serves() {
+		return
+	}
 	for _, work := range []string{"pipelines", "schedules"} {
 		if n := root.under[work]; n != nil && len(n.names) > 0 {
 			return

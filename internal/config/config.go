@@ -30,6 +30,7 @@ type Config struct {
 	Overrides   []policy.Override
 	Pipelines   []Pipeline      // by name
 	Schedules   []cron.Schedule // by name
+	API         API
 	// Secrets are what came from the environment and from files into URLs and
 	// headers: logs must not show them.
 	Secrets []string
@@ -87,6 +88,7 @@ func (w *walker) bind(root *node) *Config {
 		Log:     Log{get[string](log, "format"), get[string](log, "level")},
 		Secrets: w.secrets, root: root,
 	}
+	c.API = bindAPI(root.at("api"))
 	c.EventsFile = get[string](root.at("events"), "file")
 	if limits := root.at("limits"); limits != nil {
 		for _, name := range slices.Sorted(maps.Keys(limits.under)) {

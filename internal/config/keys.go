@@ -89,6 +89,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 				live:  true,
 				shape: shape{kind: list, of: overrideShape()}},
 		}}},
+		apiField(),
 		pipelinesField(kinds),
 		{name: "schedules", doc: "When which message is sent, by the name of the schedule; docs/schedules.md explains it.",
 			live:  true,

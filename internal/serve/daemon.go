@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/dispatch"
 	hook "github.com/pawl-dev/pawl/handler/http"
@@ -52,6 +53,8 @@ type DaemonConfig struct {
 	// Front is where health and metrics are served; nil: Config says where. Run
 	// closes it.
 	Front *Front
+	// Rooms are what the API shows beside the store.
+	Rooms api.Rooms
 }
 
 // ErrNoTopics: the configuration gives a daemon nothing to do.
@@ -78,6 +81,7 @@ type Daemon struct {
 	notifier   *systemd.Notifier
 	began      time.Time
 	readers    atomic.Int32 // of /events
+	door       *Door        // nil: the API is off
 
 	mu     sync.Mutex
 	loaded loaded
@@ -125,6 +129,11 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	}
 	if err == nil && d.Front == nil {
 		d.Front, err = NewFront(d.Config.Listen, d.Logger)
+	}
+	if err == nil {
+		d.door, err = OpenDoor(s, DoorConfig{API: c.Config.API, Topics: c.Config.Topics, Policy: d.policy,
+			Events: d.events, Board: d.events.Board, Rooms: c.Rooms, Owner: d.owner(), Version: c.Version,
+			Logger: c.Logger})
 	}
 	if err != nil {
 		d.programs.close()
@@ -253,6 +262,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		err = broken
 	}
 	stopping()
+	d.door.Close()
 	stopReloads()
 	cancel()
 	for _, c := range d.served {

@@ -116,6 +116,9 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 	if err := d.host.Reload(d.dispatcher, next.Pipelines); err != nil {
 		return nil, nil, err
 	}
+	if err := d.door.Reload(&next.API); err != nil {
+		return nil, nil, err
+	}
 	d.policy.Swap(matrix)
 	d.Level.Set(level)
 	for c, t := range d.running(next) {

@@ -1,0 +1,198 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/cron"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/events"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// DoorConfig is what serves the HTTP API of a store.
+type DoorConfig struct {
+	API     config.API
+	Topics  []config.Topic // what they say about retries
+	Policy  policy.Policy
+	Events  dispatch.EventSink
+	Board   *observe.Board
+	Rooms   api.Rooms
+	Owner   string
+	Version string
+	Logger  *slog.Logger
+}
+
+// Door is the HTTP API of a store, being served. A nil Door serves nowhere.
+type Door struct {
+	api      *api.API
+	listener net.Listener
+	server   *http.Server
+	wg       sync.WaitGroup
+}
+
+// OpenDoor listens, and serves the API of s; nil if that is off. The error is an [ErrListen] if it cannot listen.
+func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
+	if !c.API.Serves() {
+		return nil, nil
+	}
+	access, err := accessOf(&c.API)
+	if err != nil {
+		return nil, err
+	}
+	retries := map[string]policy.Retries{}
+	for _, t := range c.Topics {
+		retries[t.Name] = t.Retries
+	}
+	made, err := api.New(s, api.Config{
+		Access: access, BasePath: c.API.BasePath, Policy: c.Policy, Events: c.Events, Board: c.Board, Rooms: c.Rooms,
+		Owner: c.Owner, Version: c.Version, Logger: c.Logger,
+		Retries: func(topic string) policy.Retries { return retriesOn(s, retries[topic]) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", c.API.Listen)
+	if err != nil {
+		made.Close()
+		return nil, fmt.Errorf("%w: %w", ErrListen, err)
+	}
+	d := &Door{api: made, listener: l, server: made.Server()}
+	if tcp, ok := l.Addr().(*net.TCPAddr); access.Open() && (!ok || !tcp.IP.IsLoopback()) {
+		d.Close()
+		return nil, fmt.Errorf("%w: %s can be reached from other machines, and api has no tokens", ErrListen, l.Addr())
+	}
+	d.wg.Go(func() {
+		err := d.serve(&c.API)
+		if !errors.Is(err, http.ErrServerClosed) {
+			c.Logger.Error("the API is no longer served", "error", err)
+		}
+	})
+	c.Logger.Info("the API is served", "listen", l.Addr().String()+c.API.BasePath)
+	return d, nil
+}
+
+func (d *Door) serve(c *config.API) error {
+	if c.Cert == "" {
+		return d.server.Serve(d.listener)
+	}
+	return d.server.ServeTLS(d.listener, c.Cert, c.Key)
+}
+
+// accessOf reads who may come in. Files of secrets are read here, so that a reload reads them again.
+func accessOf(c *config.API) (api.Access, error) {
+	a := api.Access{Proxy: api.Proxy{Trusted: c.Trusted, UserHeader: c.User, Roles: c.Roles}}
+	for _, t := range c.Tokens {
+		secret := t.Token
+		if t.File != "" {
+			b, err := os.ReadFile(t.File)
+			if err != nil {
+				return a, fmt.Errorf("api: token %s: %w", t.Name, err)
+			}
+			secret = strings.TrimSpace(string(b))
+		}
+		a.Tokens = append(a.Tokens, api.Token{Name: t.Name, Secret: secret, Role: t.Role, Topics: t.Topics})
+	}
+	return a, nil
+}
+
+// Reload changes who may come in.
+func (d *Door) Reload(c *config.API) error {
+	if d == nil {
+		return nil
+	}
+	access, err := accessOf(c)
+	if err != nil {
+		return err
+	}
+	tcp, ok := d.listener.Addr().(*net.TCPAddr)
+	if access.Open() && (!ok || !tcp.IP.IsLoopback()) {
+		return errors.New("api: without tokens it can only be served on a loopback address")
+	}
+	return d.api.SetAccess(access)
+}
+
+// Address is where it listens; empty if nowhere.
+func (d *Door) Address() string {
+	if d == nil {
+		return ""
+	}
+	return d.listener.Addr().String()
+}
+
+// closeTime is how long requests may take to end.
+const closeTime = 10 * time.Second
+
+// Close lets requests that are under way end, those that wait at once.
+func (d *Door) Close() {
+	if d == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	d.api.EndWaits()
+	if d.server.Shutdown(ctx) != nil {
+		_ = d.server.Close()
+	}
+	_ = d.listener.Close()
+	d.wg.Wait()
+	d.api.Close()
+}
+
+// ServeAPI serves the API of a store until ctx ends, and nothing else; with ticks it sends the messages of schedules,
+// too. Each hangup gives it a new configuration.
+func ServeAPI(ctx context.Context, s store.Store, c DoorConfig, ticks bool, hangups <-chan struct{},
+	reload func() (*config.API, error)) error {
+	metrics, err := observe.New(observe.NewRegistry())
+	if err != nil {
+		return err
+	}
+	sink, err := events.New(events.Config{Metrics: metrics, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeEvents)
+		defer cancel()
+		_ = sink.Close(end)
+	}()
+	c.Events, c.Board = sink, sink.Board
+	d, err := OpenDoor(s, c)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if scheduler, err := cron.New(s, cron.Config{Owner: c.Owner, Logger: c.Logger}); err == nil && ticks {
+		wg.Go(func() { scheduler.Run(ctx) })
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-hangups:
+			next, err := reload()
+			if err == nil {
+				err = d.Reload(next)
+			}
+			if err != nil {
+				c.Logger.Error("configuration not reloaded; the previous one stays in effect", "error", err)
+				continue
+			}
+			c.Logger.Info("the tokens of the API are read again", "tokens", len(next.Tokens))
+		}
+	}
+}
