@@ -2,8 +2,10 @@ package api
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -76,6 +78,7 @@ type API struct {
 	ending  context.CancelFunc
 	wg      sync.WaitGroup
 	boot    string
+	packers sync.Pool // of *gzip.Writer
 	readers atomic.Int32 // of events
 }
 
@@ -101,6 +104,10 @@ func New(s store.Store, c Config) (*API, error) {
 		return nil, err
 	}
 	a.ctx, a.stop = context.WithCancel(context.Background())
+	a.packers.New = func() any {
+		z, _ := gzip.NewWriterLevel(io.Discard, gzip.BestSpeed) // there is such a level
+		return z
+	}
 	a.waits, a.ending = context.WithCancel(a.ctx)
 	a.judge = dispatch.Judge{Store: s, Policy: c.Policy}
 	a.sealer = &sealer{store: s}

@@ -227,13 +227,13 @@ func (x *exchange) write(status int, b []byte) error {
 	h.Add("Vary", "Accept-Encoding")
 	if len(b) >= leastPacked && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
 		var packed bytes.Buffer
-		z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-		if err == nil {
-			_, _ = z.Write(b) // a buffer takes all
-			_ = z.Close()
-			b = packed.Bytes()
-			h.Set("Content-Encoding", "gzip")
-		}
+		z, _ := x.api.packers.Get().(*gzip.Writer)
+		z.Reset(&packed)
+		_, _ = z.Write(b) // a buffer takes all
+		_ = z.Close()
+		x.api.packers.Put(z)
+		b = packed.Bytes()
+		h.Set("Content-Encoding", "gzip")
 	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	x.w.WriteHeader(status)

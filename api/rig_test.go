@@ -32,13 +32,13 @@ var tokens = []api.Token{
 
 // door is a served API.
 type door struct {
-	t     *testing.T
+	t     testing.TB
 	url   string
 	store store.Store
 	token string
 }
 
-func serveStore(t *testing.T, s store.Store, c api.Config) *door {
+func serveStore(t testing.TB, s store.Store, c api.Config) *door {
 	t.Helper()
 	c.Logger = slog.New(slog.DiscardHandler)
 	a, err := api.New(s, c)
@@ -55,7 +55,7 @@ func serveStore(t *testing.T, s store.Store, c api.Config) *door {
 	return &door{t, "http://" + l.Addr().String() + c.BasePath, s, ""}
 }
 
-func openStore(t *testing.T, url string) store.Store {
+func openStore(t testing.TB, url string) store.Store {
 	t.Helper()
 	s, err := open.Open(context.Background(), open.Config{URL: url, AutoMigrate: true})
 	if err != nil {
@@ -124,7 +124,7 @@ type answer struct {
 func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, a.body) }
 
 // into reads the answer as JSON.
-func (a answer) into(t *testing.T, v any) {
+func (a answer) into(t testing.TB, v any) {
 	t.Helper()
 	if err := json.Unmarshal(a.body, v); err != nil {
 		t.Fatalf("%v: %s", err, a)
