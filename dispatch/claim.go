@@ -95,6 +95,10 @@ func (d *Dispatcher) plan() plan {
 	for i := range d.topics {
 		i = (first + i) % len(d.topics)
 		t := d.topics[i]
+		t.forgive(now, -1)
+		if t.unclaimable() > 0 {
+			next = min(next, t.owes[0].until)
+		}
 		room, due := t.room(), t.pace.due
 		if t.asked > 0 && (t.pace.pause > 0 || room < maxClaim/2) {
 			continue // the last claim brought less than it asked for, or little is wanted: one at a time will do
@@ -207,6 +211,7 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 	now := d.now()
 	if len(c.runs) > 0 {
 		d.enlist(c)
+		c.measure(p)
 	}
 	for i := range c.runs {
 		r := &c.runs[i]
@@ -222,12 +227,33 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 			r.topic.push(r)
 		}
 	}
+	for _, w := range p.wants {
+		d.byName[w.Topic].forgive(now, c.sent)
+	}
 	d.came(len(c.runs), p.lease.Alone, now)
 	d.pace(c, p, now)
 	for _, w := range p.wants {
 		d.wakeWorker(d.byName[w.Topic])
 	}
 	d.tellDrain()
+}
+
+// measure says of each run whether its lane may have more than it brought.
+func (c *claim) measure(p plan) {
+	for _, w := range p.wants {
+		n := 0
+		for i := range c.runs {
+			if r := &c.runs[i]; r.topic.Name == w.Topic {
+				r.topic.low.see(r.current().Priority)
+				n += len(r.ds)
+			}
+		}
+		for i := range c.runs {
+			if r := &c.runs[i]; r.topic.Name == w.Topic {
+				r.full = n >= w.Limit || len(r.ds) >= w.Run
+			}
+		}
+	}
 }
 
 // closedFor is how long a lane stays closed so that another process can take it.

@@ -116,7 +116,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 				err = errors.New("a middleware makes a nil handler")
 			}
 		}
-		d.byName[t.Name] = &topic{Topic: t, of: d, ageing: store.DefaultAgeing, opens: never}
+		d.byName[t.Name] = &topic{Topic: t, of: d, ageing: store.DefaultAgeing, opens: never, gap: firstGap}
 		d.topics = append(d.topics, d.byName[t.Name])
 		if t.Settings.States() && !hasTopics {
 			err = errors.Join(err, errors.New("the store has no settings of topics"))

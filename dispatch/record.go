@@ -35,6 +35,7 @@ func (d *Dispatcher) record(r *run, res *entry) {
 		n = len(r.ds) - r.at
 	}
 	d.detach(r, n)
+	d.owe(r, &res.settlement)
 	d.unsettled += n
 	if res.run, res.n = r, n; r.settling > 0 {
 		r.pending = append(r.pending, *res)

@@ -39,6 +39,7 @@ type run struct {
 	critical bool   // of the highest priority: may use reserved slots
 	surplus  bool   // given back because of what a probe brought
 	limited  bool   // a limit kept it from beginning once
+	full     bool   // its lane may have more: it is as long as was asked for
 }
 
 // state is where a run is.

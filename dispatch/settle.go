@@ -163,6 +163,9 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 		o, st := &batch.outs[i], &batch.items[i]
 		o.run.settling--
 		err := bad[i]
+		if len(o.run.topic.owes) > 0 {
+			o.run.topic.settledOwed(o.run, now, err != nil)
+		}
 		if err != nil {
 			o.run.topic.tally.refuse(err, o.n)
 		} else {

@@ -200,7 +200,7 @@ func (d *Dispatcher) openAt(t *topic, now, wait time.Duration) {
 func (d *Dispatcher) open(now time.Duration) (next time.Duration) {
 	next = never
 	for _, t := range d.topics {
-		if len(t.Limits) == 0 && t.BatchWait == 0 {
+		if t.forgive(now, -1); len(t.Limits) == 0 && t.BatchWait == 0 && t.opens == never {
 			continue
 		}
 		if now >= t.opens {

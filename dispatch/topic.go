@@ -54,6 +54,10 @@ type topic struct {
 	limitedBy *Limiter
 	limitedAt time.Duration
 
+	owes []owed // slots that are kept for lanes whose last verdict is on its way
+	low  lowest
+	gap  time.Duration // how long one is kept, moving
+
 	opens time.Duration // when a limit opens that something waits for; never: when a call ends
 }
 
@@ -108,17 +112,18 @@ func (t *topic) room() int {
 
 // space is the room that slots and work ahead leave, whatever the limits say.
 func (t *topic) space() int {
-	missing := t.freeSlots()*t.batch() - t.asked
+	owed := t.unclaimable()
+	missing := max(t.freeSlots()-owed, 0)*t.batch() - t.asked
 	if t.Batch != nil {
 		missing -= t.waiting
 	} else {
-		missing -= t.waitingRuns
+		missing -= max(t.waitingRuns-(len(t.owes)-owed), 0) // what waits may not have a slot that is owed
 	}
 	ahead := t.ahead()
 	if missing <= 0 && (ahead == 0 || t.waiting+t.asked > ahead/2) {
 		return 0
 	}
-	held := t.waiting + t.executing + t.asked
+	held := t.waiting + t.executing + t.asked + owed
 	return min(max(t.Concurrency*t.batch()+ahead-held, missing, 0), maxClaim)
 }
 
@@ -170,8 +175,10 @@ func (t *topic) unqueue(r *run) {
 // best returns the best run that a free slot may take, or nil.
 func (t *topic) best() *run {
 	var b, c *run
-	if t.freeSlots() > 0 {
-		b = head(&t.bulk)
+	if n := t.freeSlots(); n > 0 {
+		if b = head(&t.bulk); b != nil && len(t.owes) > 0 && n <= t.owedBefore(b) {
+			b = nil
+		}
 	}
 	if t.running < t.Concurrency {
 		c = head(&t.critical)

@@ -55,7 +55,7 @@ func (h *hostile) Timeout() bool {
 func hostileErrors() map[string]error {
 	var none *hostile
 	all := map[string]error{"typed nil": none, "wrapped": pawl.Permanent(none), "joined": errors.Join(errBroken, none),
-		"empty failure": &pawl.Failure{}, "nil failure": (*pawl.Failure)(nil), "nil release": (*pawl.ReleaseError)(nil)}
+		"nil failure": (*pawl.Failure)(nil), "nil release": (*pawl.ReleaseError)(nil)}
 	for _, in := range []string{"Error", "Unwrap", "As", "Timeout", "circle"} {
 		all[in] = &hostile{in}
 	}
@@ -206,5 +206,19 @@ func TestLongErrorIsCutInTheLog(t *testing.T) {
 		time.Sleep(time.Second)
 		equal(r, []int{log.count("delivery failed"), log.count("delivery given back")}, []int{1, 1})
 		equal(r, log.count("x") < 3*store.MaxReason, true)
+	})
+}
+
+// A failure that was made by hand, without an error, fails by its class.
+func TestFailureWithoutAnErrorKeepsItsClass(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(1, func(context.Context, *pawl.Delivery) error {
+			return &pawl.Failure{Class: pawl.ClassPermanent, Kind: "Mine"}
+		}))
+		time.Sleep(time.Minute)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Attempts, rec.Kind, rec.Reason},
+			[]any{store.IsDead, 1, pawl.Kind("Mine"), "permanent failure Mine"})
 	})
 }

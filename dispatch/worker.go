@@ -135,6 +135,7 @@ func (d *Dispatcher) next(t *topic, now time.Duration) *run {
 	if !d.starting() {
 		return nil
 	}
+	t.forgive(now, -1)
 	for {
 		r := t.best()
 		if r == nil || d.filling(t, now) {
