@@ -38,6 +38,14 @@ type bells struct {
 	next map[string]*ringing // by lane and kind: the rings that share the next call
 	busy map[string]bool     // a call is under way
 	last map[string]string   // id of the doorbell that was there last
+	// fresh are the newest tokens that callbacks brought, by account: a doorbell that was there before, and a pull under
+	// way, have older ones or none.
+	fresh map[string]freshToken
+}
+
+type freshToken struct {
+	token string
+	at    time.Time
 }
 
 // ringing is a call to the store, with the callers that wait for it.
@@ -48,7 +56,28 @@ type ringing struct {
 }
 
 func newBells(s store.Store, topic string) *bells {
-	return &bells{store: s, topic: topic, next: map[string]*ringing{}, busy: map[string]bool{}, last: map[string]string{}}
+	return &bells{store: s, topic: topic, next: map[string]*ringing{}, busy: map[string]bool{}, last: map[string]string{},
+		fresh: map[string]freshToken{}}
+}
+
+// token returns the newest token for an account that came to this process and is still valid; empty: there is none.
+func (b *bells) token(account string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f := b.fresh[account]; time.Since(f.at) < tokenLife {
+		return f.token
+	}
+	delete(b.fresh, account)
+	return ""
+}
+
+// refused forgets a token that WeCom does not take.
+func (b *bells) refused(account, token string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.fresh[account].token == token {
+		delete(b.fresh, account)
+	}
 }
 
 // ring returns when a doorbell is durable whose pull had not begun when ring was called. Callbacks come in by the
@@ -64,6 +93,9 @@ func (b *bells) ring(ctx context.Context, bell doorbell) error {
 	}
 	key := kind + string(bell.lane())
 	b.mu.Lock()
+	if kind == "ring/" && bell.Token != "" && bell.Account != "" {
+		b.fresh[bell.Account] = freshToken{bell.Token, time.Now()}
+	}
 	r := b.next[key]
 	if r == nil {
 		r = &ringing{done: make(chan struct{})}

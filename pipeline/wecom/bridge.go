@@ -145,7 +145,7 @@ func (b *bridge) stages(h Handler) ([]pipeline.Stage, error) {
 	}
 	pull := &puller{
 		client: b.client, accounts: b.accounts, inbox: in, halt: b.halt, listed: b.section.Texts("accounts"),
-		ring: b.bells.ring, log: b.env.Logger,
+		ring: b.bells.ring, token: b.bells.token, refused: b.bells.refused, log: b.env.Logger,
 	}
 	respond := &responder{
 		handler: h, home: b.env.Store, replies: b.env.Topic(stageReplies), handled: b.handled,

@@ -36,7 +36,10 @@ type puller struct {
 	// listed are the accounts of the configuration; none: those of account/list.
 	listed []string
 	ring   func(ctx context.Context, bell doorbell) error
-	log    *slog.Logger
+	// token returns the newest token for an account, and refused forgets one.
+	token   func(account string) string
+	refused func(account, token string)
+	log     *slog.Logger
 }
 
 // page is an answer of sync_msg.
@@ -176,6 +179,9 @@ func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page,
 		if cursor != "" {
 			in["cursor"] = cursor
 		}
+		if newest := p.token(bell.Account); newest != "" {
+			bell.Token = newest
+		}
 		if bell.Token != "" {
 			in["token"] = bell.Token
 		}
@@ -188,6 +194,7 @@ func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page,
 		e, answered := errors.AsType[*apiError](err)
 		switch {
 		case answered && e.row.action == untoken && bell.Token != "":
+			p.refused(bell.Account, bell.Token)
 			bell.Token = ""
 		case answered && e.row.action == again && busy < busyTimes:
 			busy++

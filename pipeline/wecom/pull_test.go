@@ -49,6 +49,7 @@ func pullOf(t *testing.T, service *spoken) (rang []doorbell, err error) {
 		client: c, accounts: accountsOf(st, "kefu"), log: slog.New(slog.DiscardHandler),
 		inbox: &inbox{topic: "t", store: st, home: st, ledger: newLedger(st, "kefu"), stored: func(string, time.Duration) {}},
 		ring:  func(_ context.Context, b doorbell) error { rang = append(rang, b); return nil },
+		token: func(string) string { return "" }, refused: func(string, string) {},
 	}
 	d := &pawl.Delivery{Message: pawl.Message{Body: []byte(`{"account":"wk1","token":"ENC"}`)}, EnqueuedAt: time.Now()}
 	err = p.Handle(t.Context(), d)
@@ -88,6 +89,37 @@ func TestAPullWithoutATokenGivesWay(t *testing.T) {
 	})
 }
 
+// A token that comes while an account is pulled without one serves the next page, until WeCom refuses it.
+func TestAPullTakesTheNewestToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memory.New(memory.Config{})
+		defer func() { _ = st.Close() }()
+		c := newClient("http://wecom", "ww", "hush", st, "kefu", func(string, string, time.Duration) {})
+		expired := `{"errcode":95007,"errmsg":"invalid token"}`
+		service := &spoken{answers: []string{pageOf(1, 1), pageOf(2, 1), pageOf(3, 1), expired, pageOf(4, 0)}}
+		c.http.Transport = service
+		b := newBells(st, "kefu.pull")
+		p := &puller{client: c, token: b.token, refused: b.refused}
+		bell := doorbell{Account: "wk1", Poll: true}
+		for _, step := range []struct{ rings, want string }{{"", ""}, {"T1", "T1"}, {"T2", "T2"}, {"", ""}} {
+			if step.rings != "" {
+				if err := b.ring(t.Context(), doorbell{Account: "wk1", Token: step.rings}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := p.page(t.Context(), &bell, ""); err != nil || bell.Token != step.want {
+				t.Errorf("after %q: token %q, %v", step.rings, bell.Token, err)
+			}
+		}
+		if err := b.ring(t.Context(), doorbell{Account: "wk1", Token: "T3"}); err != nil {
+			t.Fatal(err)
+		}
+		if time.Sleep(tokenLife); b.token("wk1") != "" {
+			t.Error("a token outlives its time")
+		}
+	})
+}
+
 // A limit of calls without a token holds no call with one.
 func TestALimitWithoutATokenHoldsOnlyThose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +127,8 @@ func TestALimitWithoutATokenHoldsOnlyThose(t *testing.T) {
 		defer func() { _ = st.Close() }()
 		c := newClient("http://wecom", "ww", "hush", st, "kefu", func(string, string, time.Duration) {})
 		c.http.Transport = &spoken{answers: []string{`{"errcode":45009,"errmsg":"limit"}`, pageOf(1, 0)}}
-		p := &puller{client: c}
+		b := newBells(st, "kefu.pull")
+		p := &puller{client: c, token: b.token, refused: b.refused}
 		if _, err := p.page(t.Context(), &doorbell{Account: "wk1"}, ""); err == nil {
 			t.Error("no limit")
 		}
