@@ -457,3 +457,27 @@ func TestCheckOfASection(t *testing.T) {
 		}
 	}
 }
+
+// What a frozen daemon held beyond its lease may be claimed by anybody: for the view and the command alike.
+func TestViewAndStatusAgreeAboutProcessing(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		p := r.projection()
+		for id := range 3 {
+			r.put(id, "x", 1)
+		}
+		const processing = `SELECT count(*) FROM pawl_outbox_status WHERE status = 'processing'`
+		ds, err := r.store.Claim(r.t.Context(), []store.Want{{Topic: p.topic, Limit: 3}},
+			store.Lease{For: 2 * time.Second, Owner: "w"})
+		if r.ok(err); len(ds) != 3 {
+			r.t.Fatalf("%d of 3 changes", len(ds))
+		}
+		if s, err := p.ask(r.t.Context()); err != nil || s.Processing != 3 || r.one(processing) != "3" {
+			r.t.Errorf("while the lease lasts: %+v, %v; the view says %s", s, err, r.one(processing))
+		}
+		time.Sleep(2*time.Second + 100*time.Millisecond)
+		view := r.one(processing)
+		if s, err := p.ask(r.t.Context()); err != nil || s.Processing != 0 || s.Pending != 3 || view != "0" {
+			r.t.Errorf("after it: %+v, %v; the view says %s", s, err, view)
+		}
+	})
+}
