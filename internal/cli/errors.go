@@ -26,6 +26,7 @@ const (
 	exitNotFound    = 6
 	exitFound       = 7
 	exitForbidden   = 8
+	exitTryAgain    = 75
 	exitInterrupted = 130
 )
 
@@ -125,7 +126,7 @@ var storeProblems = []struct {
 	code int
 	next string
 }{
-	{store.ErrUnavailable, exitFailure, "see that the server runs and can be reached, then run it again"},
+	{store.ErrUnavailable, exitTryAgain, "see that the server runs and can be reached, then run it again"},
 	{store.ErrNotFound, exitNotFound, "look with `pawl messages ls`, `pawl dead ls` or `pawl topics ls`"},
 	{store.ErrConflict, exitConflict, "check the current state, then decide"},
 	{store.ErrSchema, exitConflict, "run `pawl migrate up`, or add --auto-migrate"},

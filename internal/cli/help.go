@@ -20,6 +20,7 @@ func helpTopics() []*cobra.Command {
   6    not found
   7    a check found problems
   8    forbidden
+  75   the store does not answer; try again
   130  interrupted, at once
 
 A closed pipe (pawl messages ls | head) is not an error.`},

@@ -28,7 +28,7 @@ type sendFlags struct {
 	at                           point
 	headers                      facts
 	file                         string
-	lines, skipBad               bool
+	lines, receipts, skipBad     bool
 }
 
 func (s *session) send() *cobra.Command {
@@ -37,9 +37,9 @@ func (s *session) send() *cobra.Command {
 		Use: "send TOPIC [BODY]", Short: "Append a message, or many",
 		Long: `Appends a message to a topic and prints its id. When it returns, the message is
 durably stored. The body is an argument, a file, or standard input, which is read if
-neither of the others is given; '' is an empty body. If an open store stops answering,
-or is locked, it is retried for five minutes; ^C ends that, and nothing is stored
-twice.
+neither of the others is given; '' is an empty body. If the store does not answer, at first
+or later, or is locked, it is retried for five minutes; ^C ends that, and nothing is
+stored twice. Then the exit code is 75.
 
 With --jsonl, standard input has a message a line:
 
@@ -51,7 +51,10 @@ batches, in their order, and every line that is counted is stored. It ends with
 {"appended":N,"duplicates":M}. At a line that is not a message, or that the store
 refuses, it stops, with everything before that line stored and nothing after it; if
 only the brokers of Kafka refuse it, later lines of the batch that are stored are
-named. With --skip-bad it continues, and ends with exit code 3.`,
+named. With --skip-bad it continues, and ends with exit code 3. With --receipts every line
+is answered as soon as it is durable, or refused, before that count:
+
+  {"line":1,"id":"…"}   {"line":2,"id":"…","duplicate_of":"…"}   {"line":3,"error":"…"}`,
 		Example: `  pawl send mail "hello"
   pawl send mail --key customer-7 --priority 50 --header trace=abc "for customer 7"
   pawl send mail --delay 10m "not yet"
@@ -79,6 +82,7 @@ named. With --skip-bad it continues, and ends with exit code 3.`,
 	fl.Var(&f.headers, "header", "a header, as `NAME=VALUE`; can be repeated")
 	fl.StringVar(&f.file, "file", "", "read the body from `FILE`")
 	fl.BoolVar(&f.lines, "jsonl", false, "read messages from standard input, one JSON object per line")
+	fl.BoolVar(&f.receipts, "receipts", false, "with --jsonl: answer each line when it is durable, with a line of JSON")
 	fl.BoolVar(&f.skipBad, "skip-bad", false, "with --jsonl: go on after a line that is not a message")
 	return c
 }
@@ -88,8 +92,8 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 	if len(args) == 0 {
 		return usage("run `pawl send --help` for examples", "a topic is needed")
 	}
-	if f.skipBad {
-		return usage("leave it out, or add --jsonl", "--skip-bad needs --jsonl")
+	if f.skipBad || f.receipts {
+		return usage("leave it out, or add --jsonl", "--skip-bad and --receipts need --jsonl")
 	}
 	m, err := f.message(args[0])
 	if err != nil {
@@ -108,7 +112,7 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 		}
 		return s.one(dryReceipt{DryRun: true, ID: m.ID, Topic: m.Topic, Bytes: m.Size()}, nil)
 	}
-	opened, err := s.openOrMake(ctx)
+	opened, err := s.openPatiently(ctx)
 	if err != nil {
 		return err
 	}
@@ -249,17 +253,45 @@ func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error
 		sender.Bad = func(e *lines.Error) bool { s.note("skipped %v", e); return true }
 	}
 	if !s.dryRun {
-		opened, err := s.openOrMake(c.Context())
+		opened, err := s.openPatiently(c.Context())
 		if err != nil {
 			return err
 		}
 		sender.Store = opened
+	}
+	if f.receipts {
+		sender.Receipt = s.answerLine
 	}
 	p := s.progress("lines")
 	sender.Progress = func(sent send.Sent) { p.At(sent.Through) }
 	sent, err := sender.Run(c.Context(), s.In)
 	p.End()
 	return errors.Join(s.sent(sent, err), s.printSent(sent))
+}
+
+// openPatiently opens the store, and waits for one that does not answer as long as later ones of its calls would.
+func (s *session) openPatiently(ctx context.Context) (store.Store, error) {
+	return send.Again(ctx, s.trouble, func() (store.Store, error) { return s.openOrMake(ctx) })
+}
+
+// lineReceipt answers a line, as JSON.
+type lineReceipt struct {
+	Line        int64  `json:"line"`
+	ID          string `json:"id,omitempty"`
+	DuplicateOf string `json:"duplicate_of,omitempty"`
+	Error       string `json:"error,omitempty"`
+}
+
+// answerLine prints the answer to a line at once. What cannot be printed is found when the count is.
+func (s *session) answerLine(line int64, r store.Receipt) {
+	a := lineReceipt{Line: line, ID: r.ID, DuplicateOf: r.DuplicateOf}
+	if r.Err != nil {
+		a.Error = s.redactor.Redact(r.Err.Error())
+	}
+	if b, err := marshal(a, ""); err == nil {
+		_, _ = s.out.Write(b)
+		_ = s.out.Flush()
+	}
 }
 
 // drySent is what would be appended; what is there already is not looked for.
@@ -308,10 +340,14 @@ func (s *session) sent(sent send.Sent, err error) error {
 			next: fmt.Sprintf("correct it and send from line %d on, or add --skip-bad", bad.Line),
 		}
 	}
+	code := exitUnfinished
+	if errors.Is(err, store.ErrUnavailable) {
+		code = exitTryAgain
+	}
 	switch {
 	case err != nil:
 		return &problem{
-			code: exitUnfinished, what: "not everything was sent; " + stored, err: err,
+			code: code, what: "not everything was sent; " + stored, err: err,
 			next: fmt.Sprintf("send again from line %d on; with ids or unique keys nothing is stored twice",
 				sent.Through+1),
 		}

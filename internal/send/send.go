@@ -55,6 +55,9 @@ type Lines struct {
 	Trouble func(error)
 	// Progress, if not nil, is called after each batch.
 	Progress func(Sent)
+	// Receipt, if not nil, is called for every line as soon as its outcome is known; one that is bad has an Err. It is
+	// called as Bad is, and before it.
+	Receipt func(line int64, r store.Receipt)
 }
 
 // Run appends the lines of r, and returns what is stored, in any case. A
@@ -202,6 +205,7 @@ func (s *Lines) parse(r *lines.Reader, b *lineBatches) {
 		}
 		if err != nil {
 			bad := &lines.Error{Line: r.N, Err: err}
+			s.answer(r.N, store.Receipt{Err: err}, b.over)
 			if !s.passes(bad, b.over) {
 				b.end(bad)
 				return
@@ -264,6 +268,7 @@ func (s *Lines) append(ctx context.Context, b lineBatch, sent *Sent) error {
 func (s *Lines) count(b lineBatch, receipts []store.Receipt, sent *Sent) error {
 	var stop error
 	for i, r := range receipts {
+		s.answer(b.lines[i], r, nil)
 		switch {
 		case r.Err != nil:
 			bad := &lines.Error{Line: b.lines[i], Err: r.Err}
@@ -284,11 +289,21 @@ func (s *Lines) count(b lineBatch, receipts []store.Receipt, sent *Sent) error {
 	return stop
 }
 
+// answer tells of a line; see passes.
+func (s *Lines) answer(line int64, r store.Receipt, over func() bool) {
+	s.badMu.Lock()
+	defer s.badMu.Unlock()
+	if s.Receipt != nil && (over == nil || !over()) {
+		s.Receipt(line, r)
+	}
+}
+
 // broken counts what is stored of a batch that failed: as much as the receipts say, if
 // there are any.
 func (s *Lines) broken(b lineBatch, receipts []store.Receipt, err error, sent *Sent) {
 	whole := true
 	for i, r := range store.Answers(len(b.lines), receipts, err) {
+		s.answer(b.lines[i], r, nil)
 		switch r.Outcome() {
 		case store.Unknown:
 			sent.Doubt, whole = true, false
@@ -356,20 +371,27 @@ func merge(receipts, more []store.Receipt) (stored bool) {
 // cannot be reached, so that nothing is stored twice.
 func Append(ctx context.Context, s store.Store, b store.Batch[pawl.Message],
 	trouble func(error)) ([]store.Receipt, error) {
+	// A batch in flight is waited for even after an interrupt, so that the count is
+	// correct.
+	return Again(ctx, trouble, func() ([]store.Receipt, error) { return s.Append(context.WithoutCancel(ctx), b) })
+}
+
+// Again does something until it succeeds, or fails with another error than that the store does not answer; for five
+// minutes at most. trouble, if not nil, is called before each repetition.
+func Again[T any](ctx context.Context, trouble func(error), do func() (T, error)) (T, error) {
 	until := time.Now().Add(repeatFor)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		// A batch in flight is waited for even after an interrupt, so that the count is
-		// correct.
-		receipts, err := s.Append(context.WithoutCancel(ctx), b)
+		done, err := do()
 		if !errors.Is(err, store.ErrUnavailable) || time.Now().After(until) {
-			return receipts, err
+			return done, err
 		}
 		if trouble != nil {
 			trouble(err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), err)
+			var none T
+			return none, errors.Join(context.Cause(ctx), err)
 		case <-time.After(pause):
 		}
 	}
