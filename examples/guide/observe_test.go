@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
+	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
@@ -49,7 +50,11 @@ func Example_observe() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	http.Handle("/metrics", observe.Handler(registry))
+	pages, err := watch.Start(ctx, watch.Config{Store: s, Dispatcher: d, Metrics: metrics, Registry: registry})
+	if err != nil {
+		log.Fatal(err)
+	}
+	http.Handle("/", pages) // /livez, /readyz, /healthz, /metrics
 	if err := d.Run(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/migrate"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/mirror"
@@ -215,10 +216,7 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 
 // hotKey looks for a key that most of the messages have.
 func (d *Doctor) hotKey(ctx context.Context, _ store.Store, i store.Inspector, t *store.TopicStats) error {
-	if !operate.MayHaveTopKey(t) {
-		return nil
-	}
-	top, err := operate.FindTopKey(ctx, i, t.Name)
+	top, err := watch.FindTopKey(ctx, i, t)
 	if err == nil && top.Share() > 0.5 {
 		d.say("topic "+t.Name, Worth,
 			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+top.First+

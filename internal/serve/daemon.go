@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
 	"github.com/pawl-dev/pawl/observe/figures"
+	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -236,11 +237,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.Front.serve(d.handler())
 	d.metrics.AskReady(func() bool { return len(d.problems()) == 0 })
 	wg.Go(func() { d.watchDepth(beside) })
-	if s, ok := store.As[interface {
-		Stats(context.Context) (figures.Spill, error)
-	}](d.store); ok {
-		wg.Go(func() { countSpill(beside, s.Stats, d.metrics, d.Logger) })
-	}
+	wg.Go(func() { watch.Spill(beside, d.store, d.metrics, d.Logger) })
 	wg.Go(func() { tellSlowKeys(beside, d.metrics, d.Logger) })
 	wg.Go(func() { d.keepAlive(beside) })
 	if d.scheduler != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
+	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -100,7 +101,7 @@ func (d *Daemon) boardz(w http.ResponseWriter, r *http.Request) {
 	if d.readers.Add(1) > maxReaders {
 		d.readers.Add(-1)
 		w.Header().Set("Retry-After", "10")
-		say(w, http.StatusServiceUnavailable, fmt.Sprintf("%d readers follow the events already\n", maxReaders))
+		watch.Say(w, http.StatusServiceUnavailable, fmt.Sprintf("%d readers follow the events already\n", maxReaders))
 		return
 	}
 	defer d.readers.Add(-1)

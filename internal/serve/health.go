@@ -3,26 +3,18 @@ package serve
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/observe/watch"
 )
 
 // Health is the state of a daemon, as JSON.
 type Health struct {
-	Status        string        `json:"status"` // ok, degraded (a pipeline does part of its work) or failing
-	Problems      []string      `json:"problems"`
-	Node          string        `json:"node"`
-	Version       string        `json:"version"`
-	UptimeSeconds float64       `json:"uptime_seconds"`
-	Draining      bool          `json:"draining"`
-	Held          int           `json:"held"`
-	HeldBytes     int           `json:"held_bytes"`
-	Config        ConfigHealth  `json:"config"`
-	Topics        []TopicHealth `json:"topics"`
+	watch.Health
+	Version string       `json:"version"`
+	Config  ConfigHealth `json:"config"`
 }
 
 // ConfigHealth says which configuration is in effect, as JSON.
@@ -33,54 +25,15 @@ type ConfigHealth struct {
 	Faults []string `json:"faults"`
 }
 
-// TopicHealth is the state of a topic in this process, as JSON.
-type TopicHealth struct {
-	Topic       string  `json:"topic"`
-	Handler     string  `json:"handler"`
-	Running     int     `json:"running"`
-	Waiting     int     `json:"waiting"` // claimed, and not started
-	Concurrency int     `json:"concurrency"`
-	Zombies     int     `json:"zombies"`
-	MeanSeconds float64 `json:"mean_seconds"`
-	PerSecond   float64 `json:"per_second"`
-	Acked       int64   `json:"acked"`
-	Retried     int64   `json:"retried"`
-	Dead        int64   `json:"dead"`
-	Released    int64   `json:"released"`
-	Lost        int64   `json:"lost"`
-}
-
 // handler serves /livez, /readyz, /healthz, /metrics and /events.
 func (d *Daemon) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", livez)
-	mux.HandleFunc("GET /readyz", d.readyz)
+	watch.Probes(mux, d.problems)
 	mux.HandleFunc("GET /healthz", d.healthz)
 	mux.Handle("GET /metrics", d.scrape)
 	mux.HandleFunc("GET /events", d.boardz)
 	d.host.Routes(mux)
 	return mux
-}
-
-// livez tells that the process answers.
-func livez(w http.ResponseWriter, _ *http.Request) { say(w, http.StatusOK, "ok\n") }
-
-func say(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = io.WriteString(w, text)
-}
-
-// readyz tells whether the daemon does its work. A caller may send work elsewhere, but
-// must not end the process because of it: /livez is for that.
-func (d *Daemon) readyz(w http.ResponseWriter, _ *http.Request) {
-	problems := d.problems()
-	if len(problems) == 0 {
-		say(w, http.StatusOK, "ready\n")
-		return
-	}
-	say(w, http.StatusServiceUnavailable, "not ready\n"+strings.Join(problems, "\n")+"\n")
 }
 
 // problems are why the daemon is not ready.
@@ -107,7 +60,7 @@ func (d *Daemon) healthz(w http.ResponseWriter, r *http.Request) {
 	h.add(problems, unhealthy)
 	document, err := h.with(details)
 	if err != nil {
-		say(w, http.StatusInternalServerError, err.Error())
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -156,33 +109,19 @@ func (h *Health) with(details map[string]any) (any, error) {
 }
 
 func (d *Daemon) health() Health {
-	now := d.dispatcher.Snapshot()
-	h := Health{
-		Status: "ok", Problems: d.problems(), Node: now.Owner, Version: d.Version,
-		UptimeSeconds: time.Since(d.began).Seconds(),
-		Draining:      now.Draining, Held: now.Held, HeldBytes: now.Bytes,
-	}
-	if len(h.Problems) > 0 {
-		h.Status = "failing"
-	} else {
-		h.Problems = []string{}
-	}
+	h := Health{Health: watch.HealthOf(d.dispatcher, d.began, d.problems()), Version: d.Version}
 	d.mu.Lock()
 	h.Config = ConfigHealth{d.loaded.file, d.loaded.at.UTC(), append([]string{}, d.loaded.faults...)}
 	d.mu.Unlock()
-	for i, t := range now.Topics {
-		handler := "pipeline" // what a configuration names comes first, in its order
+	for i := range h.Topics {
+		t := &h.Topics[i]
+		t.Handler = "pipeline" // what a configuration names comes first, in its order
 		if i < len(d.served) {
-			handler = d.served[i].topic.Handler
+			t.Handler = d.served[i].topic.Handler
 			if c := d.served[i]; !c.resizes() {
 				t.Concurrency = c.topic.Concurrency // its slots are for the gate to say
 			}
 		}
-		h.Topics = append(h.Topics, TopicHealth{
-			Topic: t.Name, Handler: handler, Running: t.Running, Waiting: t.Waiting, Concurrency: t.Concurrency,
-			Zombies: t.Zombies, MeanSeconds: t.Mean.Seconds(), PerSecond: t.Rate,
-			Acked: t.Acked, Retried: t.Retried, Dead: t.Dead, Released: t.Released, Lost: t.Lost,
-		})
 	}
 	return h
 }

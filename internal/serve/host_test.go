@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
@@ -210,7 +211,7 @@ func TestPipelinesDegradeTheDaemon(t *testing.T) {
 		{"failing", []string{"the API is limited"}, false, "failing"},
 		{"ok", []string{"search is away"}, true, "failing"},
 	} {
-		h := Health{Status: c.before}
+		h := Health{Health: watch.Health{Status: c.before}}
 		if h.add(c.problems, c.unhealthy); h.Status != c.after || len(h.Problems) != len(c.problems) {
 			t.Errorf("%+v: %+v", c, h)
 		}

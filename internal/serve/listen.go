@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/systemd"
+	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -46,7 +47,7 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 	f.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if foreign(l.Addr(), r.Host) {
-				say(w, http.StatusMisdirectedRequest,
+				watch.Say(w, http.StatusMisdirectedRequest,
 					"this address is for programs on this machine: ask for localhost or its IP address\n")
 				return
 			}
@@ -80,9 +81,9 @@ func foreign(at net.Addr, host string) bool {
 // early is what is served before there is a daemon.
 func (f *Front) early() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", livez)
+	watch.Probes(mux, func() []string { return []string{*f.problem.Load()} })
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
-		say(w, http.StatusServiceUnavailable, "not ready\n"+*f.problem.Load()+"\n")
+		watch.Say(w, http.StatusServiceUnavailable, "not ready\n"+*f.problem.Load()+"\n")
 	})
 	return mux
 }

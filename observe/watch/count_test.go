@@ -1,11 +1,13 @@
-package serve
+package watch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -19,6 +21,24 @@ import (
 )
 
 var errNoCount = errors.New("it cannot be counted")
+
+// logBook keeps a log.
+type logBook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // uncounted is a store that does not count at times.
 type uncounted struct {
@@ -102,10 +122,7 @@ func TestDepthThatCannotBeCounted(t *testing.T) {
 		if _, err := s.Append(ctx, store.NewBatch(pawl.Message{Topic: "a"})); err != nil {
 			c.Error(err)
 		}
-		d := &Daemon{host: &Host{}, DaemonConfig: DaemonConfig{Logger: slog.New(slog.NewTextHandler(c.log, nil))},
-			metrics: c.m}
-		d.store, d.served = s, []*servedTopic{{topic: configured(c.T, plainFile).Topics[0]}}
-		d.watchDepth(ctx)
+		Topics(ctx, s, []string{"a"}, c.m, slog.New(slog.NewTextHandler(c.log, nil)))
 	}, `pawl_queue_messages{state="waiting",topic="a"} 1`, `pawl_queue_counted_timestamp_seconds{topic="a"} `)
 }
 
