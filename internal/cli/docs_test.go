@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/cli/manual"
 )
@@ -127,4 +128,24 @@ func TestManPagesHoldNoStrayRequests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFlagsNameTheirValues: what stands for a value in the usage of a flag is one word, in capitals or the name of a
+// type; not a command that its text mentions.
+func TestFlagsNameTheirValues(t *testing.T) {
+	value := regexp.MustCompile(`^([A-Z][A-Z_=…,0-9:/-]*|string|int|int16|int32|uint|float|duration|time|rate|facts|` +
+		`strings|stringArray|size)?$`)
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if name, _ := pflag.UnquoteUsage(f); !value.MatchString(name) {
+				t.Errorf("%s --%s %s", c.CommandPath(), f.Name, name)
+			}
+		})
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newSession("v1", System{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
+		Getenv: func(string) string { return "" }}).root())
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type messageFilter struct {
 	topic, state, key string
 	olderThan         duration
 	limit             int
+	group             string // key, or header:NAME
 }
 
 func (s *session) messagesLs() *cobra.Command {
@@ -42,8 +44,9 @@ whatever the ranks; see ` + "`pawl peek`" + `. With --state dead it lists dead l
 oldest first; ` + "`pawl dead ls`" + ` says more about those.
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
-otherwise.`,
+otherwise. With --group-by it counts all of them instead.`,
 		Example: `  pawl messages ls
+  pawl messages ls --topic mail --group-by key
   pawl messages ls --topic mail --state delayed
   pawl messages ls --topic mail --key customer-7 -o jsonl
   pawl messages ls --older-than 1h --limit 10`,
@@ -51,7 +54,7 @@ otherwise.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			if s.output == formatTable && !c.Flags().Changed("limit") {
+			if s.output == formatTable && !c.Flags().Changed("limit") && f.group == "" {
 				f.limit = tableRows
 			}
 			return s.listMessages(c.Context(), &f)
@@ -63,6 +66,7 @@ otherwise.`,
 	fl.StringVar(&f.key, "key", "", "only this key")
 	fl.Var(&f.olderThan, "older-than", "only what was appended longer ago")
 	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
+	fl.StringVar(&f.group, "group-by", "", "count by key, or by header:NAME, the most frequent first")
 	return c
 }
 
@@ -74,6 +78,9 @@ var states = []string{string(store.Waiting), string(store.Delayed), string(store
 func (f *messageFilter) check() error {
 	if f.state != "" && !slices.Contains(states, f.state) {
 		return usage("use one of these", "--state is %q; it is %s", f.state, strings.Join(states, ", "))
+	}
+	if name, header := strings.CutPrefix(f.group, "header:"); f.group != "" && f.group != "key" && (!header || name == "") {
+		return usage("use key, or header:NAME", "--group-by is %q", f.group)
 	}
 	return checkLimit(f.limit)
 }
@@ -105,7 +112,49 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			Limit: f.limit,
 		})
 	}
+	if f.group != "" {
+		return s.groupMessages(records, f.group)
+	}
 	return s.printMessages(records, "no such messages")
+}
+
+// messageGroup is how many messages have a key, or a value of a header, as JSON.
+type messageGroup struct {
+	Value    string    `json:"value"`
+	Count    int64     `json:"count"`
+	OldestID string    `json:"oldest_id"`
+	OldestAt time.Time `json:"oldest_at"`
+}
+
+// groupMessages counts messages by key or header.
+func (s *session) groupMessages(records iter.Seq2[store.Record, error], by string) error {
+	groups := map[string]*messageGroup{}
+	header, isHeader := strings.CutPrefix(by, "header:")
+	for r, err := range records {
+		if err != nil {
+			return cannot(err, "list messages")
+		}
+		m := operate.FormMessage(&r)
+		value := keyCell(&m)
+		if isHeader {
+			value = r.Headers[header]
+		}
+		g := groups[value]
+		if g == nil {
+			g = &messageGroup{Value: value, OldestID: r.ID, OldestAt: r.EnqueuedAt.UTC()}
+			groups[value] = g
+		}
+		if g.Count++; r.EnqueuedAt.Before(g.OldestAt) {
+			g.OldestID, g.OldestAt = r.ID, r.EnqueuedAt.UTC()
+		}
+	}
+	l := s.list(strings.ToUpper(strings.TrimPrefix(by, "header:")), ">COUNT", "OLDEST", "FIRST ID")
+	for _, g := range slices.SortedFunc(maps.Values(groups), func(a, b *messageGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Value, b.Value))
+	}) {
+		l.add(g, s.cell(g.Value, 40), number(g.Count), s.at(g.OldestAt), g.OldestID)
+	}
+	return l.end("no such messages")
 }
 
 // olderThan passes on records that were appended longer ago.

@@ -49,7 +49,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "include", Type: pipeline.Texts, Doc: "only files that match `GLOB`; may be repeated"},
 			{Name: "exclude", Type: pipeline.Texts, Doc: "no files that match `GLOB`; may be repeated"},
 			{Name: "no-cache", Type: pipeline.Bool, Doc: "ask the model again for what it has answered before"},
-			{Name: "type", Doc: "what the document is, such as `html`, whatever its name says"},
+			{Name: "type", Doc: "the `TYPE` of the document, such as html, whatever its name says"},
 			{Name: "images", Doc: "save pictures of documents to `DIR` and link them"},
 			{Name: "charset", Doc: "encoding `NAME` of texts, such as windows-1250, where they do not say it"},
 			{Name: "hidden", Type: pipeline.Bool, Doc: "convert hidden sheets, rows, columns and slides as well, marked as such"},
