@@ -18,7 +18,7 @@ type captured struct {
 
 // captureCommand prints triggers for a table.
 func captureCommand(in *pipeline.Invocation, s store.Store, table string) error {
-	rows, ok := store.As[store.Rows](s)
+	rows, ok := store.As[Rows](s)
 	if !ok {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store has no tables of an application",
 			Next: "name a PostgreSQL or SQLite database with --store"}

@@ -69,7 +69,7 @@ func initCommand(ctx context.Context, in *pipeline.Invocation) error {
 	if table := in.Flags.Text("capture"); table != "" {
 		return captureCommand(in, s, table)
 	}
-	o, ok := store.As[store.Outbox](s)
+	o, ok := store.As[Outbox](s)
 	if !ok {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "this store cannot have an outbox",
 			Err:  errors.New("it is not a database of an application"),

@@ -93,7 +93,7 @@ func TestNoDocumentOfItsOwn(t *testing.T) {
 		r.put(1, "good", 1)
 		p := r.projection()
 		r.daemon()
-		headers := map[string]string{store.OutboxOp: "upsert", store.OutboxVersion: "1"}
+		headers := map[string]string{OutboxOp: "upsert", OutboxVersion: "1"}
 		var batch []pawl.Message
 		for key, body := range map[string]string{
 			"\xff\xfe": `{"name":"odd"}`,

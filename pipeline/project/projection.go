@@ -32,8 +32,8 @@ type projection struct {
 	store   store.Store
 	entries store.Entries
 	marks   store.Marks
-	outbox  store.Outbox
-	rows    store.Rows
+	outbox  Outbox
+	rows    Rows
 
 	// Of a daemon.
 	owner    string
@@ -84,7 +84,7 @@ func newProjection(name string, s pipeline.Section) (*projection, error) {
 		log: slog.Default(), redact: func(s string) string { return s }, window: &window{}, figures: &figures{},
 		random: rand.Float64,
 	}
-	p.topic = p.projection + "." + store.OutboxStage
+	p.topic = p.projection + "." + OutboxStage
 	p.live = limitsOf(s)
 	p.window.set(p.live.concurrency)
 	if from := s.Section("source"); from.Has("table") {
@@ -221,7 +221,7 @@ func (s *state) targets(alias string) []string {
 // index that was removed meanwhile is not created again by accident.
 func writeAlias(index string) string { return ".pawl-" + index }
 
-func (p *projection) key() string { return store.OutboxState + p.projection }
+func (p *projection) key() string { return OutboxState + p.projection }
 
 // state reads the state; the zero one if there is none yet.
 func (p *projection) state(ctx context.Context) (s state, err error) {

@@ -186,15 +186,15 @@ func (r *replay) letter(rec *store.Record) map[string]any {
 		"last_lease_until": rec.DeadAt, "last_owner": nil,
 		"trace_id": nil, "replay_count": rec.Replays + 1, "resolved_at": nil, "resolved_by": r.who,
 		"doc_id": string(rec.Key),
-		"op":     rec.Headers[store.OutboxOp], "version": nil,
+		"op":     rec.Headers[OutboxOp], "version": nil,
 	}
 	if s, ok := first(statusIn, rec.Reason).(string); ok {
 		v["http_status"], _ = strconv.Atoi(s)
 	}
-	if trace := rec.Headers[store.OutboxTrace]; trace != "" {
+	if trace := rec.Headers[OutboxTrace]; trace != "" {
 		v["trace_id"] = trace
 	}
-	if version, err := strconv.ParseInt(rec.Headers[store.OutboxVersion], 10, 64); err == nil {
+	if version, err := strconv.ParseInt(rec.Headers[OutboxVersion], 10, 64); err == nil {
 		v["version"] = version
 	}
 	if n := len(rec.History); n > 0 {

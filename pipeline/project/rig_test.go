@@ -163,8 +163,8 @@ func (r *rig) exec(query string, args ...any) {
 	r.ok(err)
 }
 
-func (r *rig) outbox() store.Outbox {
-	o, ok := store.As[store.Outbox](r.store)
+func (r *rig) outbox() Outbox {
+	o, ok := store.As[Outbox](r.store)
 	if !ok {
 		r.t.Fatal("the store has no outbox")
 	}

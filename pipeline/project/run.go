@@ -316,7 +316,7 @@ func (p *projection) routes() map[string]http.HandlerFunc {
 // replayHeader marks a change that was replayed: what became of it is kept when it is written.
 const replayHeader = "replayed"
 
-func (p *projection) letters() string { return store.OutboxLetters + p.projection }
+func (p *projection) letters() string { return OutboxLetters + p.projection }
 
 // resolve notes that a dead letter was written at last.
 func (p *projection) resolve(ctx context.Context, id string) {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // source is the table that the documents come from.
@@ -41,7 +40,7 @@ type sourceRow struct {
 // selected gives the columns names of their own: PostgreSQL would sort by the text of a key otherwise.
 const selected = "SELECT CAST(pawl_key AS TEXT) AS k, CAST(pawl_id AS TEXT) AS i, CAST(pawl_version AS TEXT) AS v, CAST(pawl_doc AS TEXT) AS d"
 
-func (s *source) query(ctx context.Context, rows store.Rows, rest string, args ...any) (all []sourceRow, err error) {
+func (s *source) query(ctx context.Context, rows Rows, rest string, args ...any) (all []sourceRow, err error) {
 	err = rows.Rows(ctx, func(row []*string) error {
 		if row[0] == nil || row[1] == nil || row[3] == nil {
 			return fmt.Errorf("a row of the source has no key, id or document (key %s, id %s)", text(row[0]),
@@ -69,7 +68,7 @@ func text(s *string) string {
 }
 
 // try evaluates the expressions without reading rows. A source that is not configured is no error.
-func (s *source) try(ctx context.Context, rows store.Rows) error {
+func (s *source) try(ctx context.Context, rows Rows) error {
 	if s == nil {
 		return nil
 	}
@@ -78,7 +77,7 @@ func (s *source) try(ctx context.Context, rows store.Rows) error {
 }
 
 // page returns the rows that follow a key, in its order.
-func (s *source) page(ctx context.Context, rows store.Rows, after *string, n int) ([]sourceRow, error) {
+func (s *source) page(ctx context.Context, rows Rows, after *string, n int) ([]sourceRow, error) {
 	order := " ORDER BY pawl_key LIMIT " + strconv.Itoa(n)
 	if after == nil {
 		return s.query(ctx, rows, order)
@@ -86,12 +85,12 @@ func (s *source) page(ctx context.Context, rows store.Rows, after *string, n int
 	return s.query(ctx, rows, "WHERE pawl_key > $1"+order, *after)
 }
 
-func (s *source) sample(ctx context.Context, rows store.Rows, n int) ([]sourceRow, error) {
+func (s *source) sample(ctx context.Context, rows Rows, n int) ([]sourceRow, error) {
 	return s.query(ctx, rows, "ORDER BY random() LIMIT "+strconv.Itoa(n))
 }
 
 // find returns the rows of documents, by id.
-func (s *source) find(ctx context.Context, rows store.Rows, ids []string) (map[string]sourceRow, error) {
+func (s *source) find(ctx context.Context, rows Rows, ids []string) (map[string]sourceRow, error) {
 	found := make(map[string]sourceRow, len(ids))
 	const most = 200
 	for part := range slices.Chunk(ids, most) {
@@ -110,7 +109,7 @@ func (s *source) find(ctx context.Context, rows store.Rows, ids []string) (map[s
 	return found, nil
 }
 
-func (s *source) count(ctx context.Context, rows store.Rows) (n int64, err error) {
+func (s *source) count(ctx context.Context, rows Rows) (n int64, err error) {
 	err = rows.Rows(ctx, func(row []*string) error {
 		n, err = strconv.ParseInt(text(row[0]), 10, 64)
 		return err

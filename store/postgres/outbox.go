@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -16,7 +15,9 @@ import (
 var outboxSQL string
 
 const (
-	hasOutbox = `SELECT to_regclass('pawl_outbox') IS NOT NULL`
+	// outboxStage ends the name of a topic that changes go to.
+	outboxStage = "index"
+	hasOutbox   = `SELECT to_regclass('pawl_outbox') IS NOT NULL`
 	// A user called like the schema of the store has that first in its search path.
 	besideTables = `SELECT set_config('search_path', quote_ident(x.name), true) FROM unnest(current_schemas(false)) WITH ORDINALITY x(name, n)
 		WHERE x.name <> $1 ORDER BY x.n LIMIT 1`
@@ -26,7 +27,7 @@ const (
 			@outbox_text(bytea), @outbox_number(text), @outbox_about(text)`
 )
 
-// InstallOutbox implements [store.Outbox]. The views are made in the first schema of the search
+// InstallOutbox implements Outbox of package pipeline/project. The views are made in the first schema of the search
 // path that is not the store's.
 func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {
 	err = s.guard(ctx, "install the outbox", func(ctx context.Context) error {
@@ -57,7 +58,7 @@ func (s *Store) outboxScript() string {
 	return s.named(strings.Replace(outboxSQL, "{rank}", rank, 1))
 }
 
-// OutboxInstalled implements [store.Outbox].
+// OutboxInstalled implements Outbox of package pipeline/project.
 func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	err = s.guard(ctx, "look for the outbox", func(ctx context.Context) error {
 		return s.front.QueryRow(ctx, hasOutbox).Scan(&there)
@@ -65,10 +66,10 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// OutboxTopic implements [store.Outbox].
+// OutboxTopic implements Outbox of package pipeline/project.
 func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
 	return s.guard(ctx, "make the topic of the outbox", func(ctx context.Context) error {
-		topic := projection + "." + store.OutboxStage
+		topic := projection + "." + outboxStage
 		if err := s.create(ctx, topic, false, false); err != nil {
 			return err
 		}
@@ -76,10 +77,10 @@ func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
 	})
 }
 
-// Dialect implements [store.Rows].
+// Dialect implements Rows of package pipeline/project.
 func (s *Store) Dialect() string { return "postgres" }
 
-// Rows implements [store.Rows].
+// Rows implements Rows of package pipeline/project.
 func (s *Store) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
 	return s.guard(ctx, "query", func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.front, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -81,7 +81,7 @@ const (
 	insertOutboxTopics = `INSERT INTO @topic (id, name, ordered, deadline, ageing, park, retain, version, tail)
 		OVERRIDING SYSTEM VALUE SELECT x.id, x.name, $4::bool, $2::bigint, $3::bigint, false, 0, 0, $5::bool FROM (
 			SELECT n.name, 1073741824 + (('x' || left(md5(n.name), 8))::bit(32)::int & 1073741823) AS id
-			FROM unnest($1::text[]) n(name) WHERE n.name LIKE '%.` + store.OutboxStage + `') x
+			FROM unnest($1::text[]) n(name) WHERE n.name LIKE '%.` + outboxStage + `') x
 		WHERE NOT EXISTS (SELECT FROM @topic t WHERE t.name = x.name OR t.id = x.id) ON CONFLICT DO NOTHING`
 	insertBands = `INSERT INTO @band (topic, prio) SELECT t.id, x.prio FROM unnest($1::text[], $2::smallint[]) x(name, prio)
 		JOIN @topic t ON t.name = x.name ON CONFLICT DO NOTHING`

@@ -16,7 +16,7 @@ func claims(ctx context.Context, s *settings, name string) error {
 		return err
 	}
 	defer d.close()
-	topic := projection + "." + store.OutboxStage
+	topic := projection + "." + outboxStage
 	var first time.Duration
 	last := 1.0
 	pending := 0

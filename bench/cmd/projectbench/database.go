@@ -57,7 +57,7 @@ func newDatabase(ctx context.Context, s *settings, name string) (d *database, er
 	if err != nil {
 		return nil, err
 	}
-	o, ok := store.As[store.Outbox](d.store)
+	o, ok := store.As[installer](d.store)
 	if !ok {
 		return nil, fmt.Errorf("%s has no outbox", name)
 	}
@@ -128,4 +128,13 @@ func unique() string {
 	var b [6]byte
 	_, _ = rand.Read(b[:])
 	return "bench" + hex.EncodeToString(b[:])
+}
+
+// outboxStage ends the name of the topic of a projection.
+const outboxStage = "index"
+
+// installer is what a store needs to have an outbox.
+type installer interface {
+	InstallOutbox(ctx context.Context) (grants []string, err error)
+	OutboxTopic(ctx context.Context, projection string) error
 }

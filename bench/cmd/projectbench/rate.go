@@ -80,8 +80,8 @@ func workOff(ctx context.Context, s *settings, name string) (float64, error) {
 	c := &counting{done: make(chan struct{})}
 	c.left.Store(int64(s.rows))
 	w, err := dispatch.New(d.store, dispatch.Config{
-		Topics: []dispatch.Topic{{Name: projection + "." + store.OutboxStage, Batch: c, BatchSize: batch,
-			Concurrency: parallel, Settings: store.Declaration{Name: projection + "." + store.OutboxStage,
+		Topics: []dispatch.Topic{{Name: projection + "." + outboxStage, Batch: c, BatchSize: batch,
+			Concurrency: parallel, Settings: store.Declaration{Name: projection + "." + outboxStage,
 				Order: store.OrderNone}}},
 		Logger: slog.New(slog.DiscardHandler),
 	})

@@ -18,8 +18,6 @@ type Store interface {
 	store.Results
 	store.Migrator
 	store.Describer
-	store.Outbox
-	store.Rows
 }
 
 // Capabilities are all that there are, each kept, some with a note.
