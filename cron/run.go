@@ -140,6 +140,7 @@ func (r *reign) now() time.Time { return r.clock.Add(time.Since(r.renewed)) }
 // lead fires until ctx ends or the lease is lost.
 func (r *reign) lead(ctx context.Context) {
 	defer func() {
+		r.pending.Store(0)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadRenew)
 		defer cancel()
 		_ = r.renew(ctx, "") // else the lease runs out
@@ -179,6 +180,8 @@ func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
 		return err
 	}
 	var failed error
+	oldest := int64(0)
+	defer func() { r.pending.Store(oldest) }()
 	for name, l := range r.all {
 		if l.times == nil {
 			continue
@@ -186,6 +189,9 @@ func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
 		err := r.step(ctx, l)
 		if errors.Is(err, store.ErrConflict) { // a command wrote the record: the next pass reads it
 			*wait, err = 0, nil
+		}
+		if !l.due.IsZero() && (oldest == 0 || l.due.UnixMilli() < oldest) {
+			oldest = l.due.UnixMilli()
 		}
 		if err != nil {
 			failed = fmt.Errorf("schedule %s: %w", name, err)
@@ -201,30 +207,21 @@ func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
 
 // readSchedules takes what was written since the last time, or all.
 func (r *reign) readSchedules(ctx context.Context) error {
-	first := r.all == nil
-	if first || time.Since(r.read) >= anew {
-		all := map[string]*live{}
-		after, err := r.refresh(ctx, all, 0)
-		if err != nil {
-			return err
-		}
-		for name, l := range all {
-			if old := r.all[name]; old != nil {
-				l.record, l.version, l.loaded = old.record, old.version, old.loaded
-			}
-		}
-		r.all, r.after, r.read = all, after, time.Now()
-	} else {
-		after, err := r.refresh(ctx, r.all, r.after)
-		if err != nil {
-			return err
-		}
-		r.after = after
+	first, before, after := r.all == nil, r.all, r.after
+	if all := first || time.Since(r.read) >= anew; all {
+		r.all, after, r.read = map[string]*live{}, 0, time.Now()
 	}
+	after, err := r.refresh(ctx, r.all, before, after)
+	if err != nil {
+		r.all = before
+		r.read = time.Time{} // all is read again
+		return err
+	}
+	r.after = after
 	if !first {
 		return nil
 	}
-	err := r.readRecords(ctx, r.all) // one query instead of one for each schedule
+	err = r.readRecords(ctx, r.all) // one query instead of one for each schedule
 	if err != nil {
 		r.all = nil
 	}
@@ -237,6 +234,9 @@ func (r *reign) step(ctx context.Context, l *live) error {
 		if err := r.load(ctx, l); err != nil {
 			return err
 		}
+	}
+	if !l.next.IsZero() && l.next.After(r.now()) && !l.paused() {
+		return nil // as nearly always: thousands of schedules cost next to nothing
 	}
 	of := fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
 	if l.paused() {
@@ -257,11 +257,16 @@ func (r *reign) step(ctx context.Context, l *live) error {
 		l.next = l.times.Next(time.Unix(l.record.Cursor, 0))
 	}
 	for !l.next.IsZero() && !l.next.After(r.now()) {
+		tick := l.next
 		if err := r.fire(ctx, l); err != nil {
+			if l.due.IsZero() {
+				l.due = tick
+			}
 			l.next = time.Time{}
 			return err
 		}
 	}
+	l.due = time.Time{}
 	return nil
 }
 
@@ -337,6 +342,9 @@ func (r *reign) book(ctx context.Context, l *live, d due, last bool) error {
 			r.since.In(l.times.zone).Format("15:04:05"))
 	}
 	l.record.add(w)
+	if r.Booked != nil {
+		r.Booked(l.def.Name, w.run(l.def.Name, l.times.zone))
+	}
 	l.record.Cursor = w.Tick
 	l.next = l.times.Next(d.tick)
 	if w.Action == ActionMissed && !last {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -31,6 +32,8 @@ const (
 type Config struct {
 	Owner  string // names this process; empty: made up
 	Logger *slog.Logger
+	// Booked is called with each row that this process writes while it fires, such as that a tick fired.
+	Booked func(name string, r Run)
 }
 
 // Scheduler keeps schedules in a store, and fires them while it runs and is elected. Make one with [New].
@@ -39,6 +42,15 @@ type Scheduler struct {
 	entries store.Entries
 	looker  store.Looker
 	Config
+	pending atomic.Int64 // the first tick that could not be dealt with, in Unix milliseconds; 0: there is none
+}
+
+// Overdue is how old the first tick is since which a schedule stands still, although this process fires; else 0.
+func (s *Scheduler) Overdue() time.Duration {
+	if at := s.pending.Load(); at != 0 {
+		return max(0, time.Since(time.UnixMilli(at)))
+	}
+	return 0
 }
 
 // New returns a scheduler over a store, which has to keep a state, unique keys, and messages by id.
@@ -59,7 +71,7 @@ func New(s store.Store, c Config) (*Scheduler, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Scheduler{s, entries, looker, c}, nil
+	return &Scheduler{store: s, entries: entries, looker: looker, Config: c}, nil
 }
 
 // Put writes a schedule, or replaces the one of that name. The same schedule again changes nothing. Ticks of new
@@ -152,7 +164,7 @@ func (s *Scheduler) Declare(ctx context.Context, file string, schedules []Schedu
 		}
 	}
 	all := map[string]*live{}
-	if _, err := s.refresh(ctx, all, 0); err != nil {
+	if _, err := s.refresh(ctx, all, nil, 0); err != nil {
 		return changes, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -260,7 +272,7 @@ func (s *Scheduler) append(ctx context.Context, m pawl.Message) (there bool, err
 // List returns the schedules by name, with pauses from outside as Paused.
 func (s *Scheduler) List(ctx context.Context) ([]Schedule, error) {
 	all := map[string]*live{}
-	if _, err := s.refresh(ctx, all, 0); err != nil {
+	if _, err := s.refresh(ctx, all, nil, 0); err != nil {
 		return nil, err
 	}
 	list := []Schedule{}
@@ -276,14 +288,17 @@ func (s *Scheduler) List(ctx context.Context) ([]Schedule, error) {
 
 // live is a schedule as a scheduler knows it.
 type live struct {
-	def     stored
-	times   *Times    // nil: there is no such schedule
-	since   time.Time // when it was written
-	outside pause
-	record  record
-	version int64 // of the record
-	loaded  bool
-	next    time.Time // zero: to be found out
+	def       stored
+	times     *Times    // nil: there is no such schedule
+	since     time.Time // when it was written
+	outside   pause
+	record    record
+	version   int64 // of the record
+	loaded    bool
+	next      time.Time // zero: to be found out
+	defAt     int64     // the versions of def and outside
+	outsideAt int64
+	due       time.Time // the first tick that could not be dealt with; zero: none
 }
 
 func (l *live) paused() bool { return l.def.Paused || l.outside.Paused }
@@ -313,6 +328,10 @@ func (s *Scheduler) get(ctx context.Context, name string) (*live, error) {
 
 // take takes what an entry says of the schedule. What cannot be read is no schedule.
 func (l *live) take(e store.Entry) {
+	if l.defAt == e.Version && e.Version > 0 {
+		return
+	}
+	l.defAt = e.Version
 	l.def, l.times, l.next, l.since = stored{}, nil, time.Time{}, e.At
 	if len(e.Value) > 0 && json.Unmarshal(e.Value, &l.def) == nil {
 		l.times, _ = l.def.Times() // nil with an error
@@ -320,6 +339,10 @@ func (l *live) take(e store.Entry) {
 }
 
 func (l *live) takePause(e store.Entry) {
+	if l.outsideAt == e.Version {
+		return
+	}
+	l.outsideAt = e.Version
 	l.outside, l.next = pause{}, time.Time{}
 	_ = json.Unmarshal(e.Value, &l.outside) // what cannot be read is no pause
 }
@@ -339,8 +362,9 @@ func (l *live) takeRecord(e store.Entry) {
 	_ = json.Unmarshal(e.Value, &l.record) // what cannot be read begins anew
 }
 
-// refresh takes what was written after a version, and returns the newest.
-func (s *Scheduler) refresh(ctx context.Context, all map[string]*live, after int64) (int64, error) {
+// refresh takes what was written after a version into all, and returns the newest. What before has of the same version
+// is taken from there.
+func (s *Scheduler) refresh(ctx context.Context, all, before map[string]*live, after int64) (int64, error) {
 	for e, err := range s.entries.ListState(ctx, setPrefix, after) {
 		if err != nil {
 			return after, err
@@ -348,7 +372,9 @@ func (s *Scheduler) refresh(ctx context.Context, all map[string]*live, after int
 		name, isPause := strings.CutSuffix(strings.TrimPrefix(e.Key, setPrefix), pauseEnd)
 		l := all[name]
 		if l == nil {
-			l = &live{}
+			if l = before[name]; l == nil {
+				l = &live{}
+			}
 			all[name] = l
 		}
 		if isPause {
@@ -385,7 +411,7 @@ func (s *Scheduler) Status(ctx context.Context, name string) (Status, error) {
 // Statuses returns all schedules by name, as Status does each.
 func (s *Scheduler) Statuses(ctx context.Context) ([]Status, error) {
 	all := map[string]*live{}
-	_, err := s.refresh(ctx, all, 0)
+	_, err := s.refresh(ctx, all, nil, 0)
 	if err == nil {
 		err = s.readRecords(ctx, all)
 	}

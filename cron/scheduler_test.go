@@ -429,3 +429,31 @@ func TestExplain(t *testing.T) {
 		}
 	})
 }
+
+// TestOverdue: a schedule that stands still is overdue since its first tick that could not be sent.
+func TestOverdue(t *testing.T) {
+	bubble(t, func(r *rig) {
+		topics := r.store.(store.Topics)
+		_, err := topics.Declare(r.Context(), store.Declaration{Name: "t", MaxWaiting: new(int64(1))})
+		r.must(err)
+		r.put(Schedule{Name: "s", Every: time.Second})
+		booked := 0
+		s, err := New(r.store, Config{Owner: "a", Booked: func(string, Run) { booked++ }})
+		r.must(err)
+		ctx, cancel := context.WithCancel(r.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.Run(ctx) }()
+		time.Sleep(time.Minute + time.Second/2)
+		if late := s.Overdue(); late < 55*time.Second || late > time.Minute {
+			t.Errorf("overdue for %v", late)
+		}
+		_, err = topics.Declare(r.Context(), store.Declaration{Name: "t", MaxWaiting: new(int64(0))})
+		r.must(err)
+		time.Sleep(5 * time.Second)
+		if late := s.Overdue(); late != 0 || booked < 60 {
+			t.Errorf("overdue for %v, %d ticks", late, booked)
+		}
+		cancel()
+		<-done
+	})
+}

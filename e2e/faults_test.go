@@ -147,6 +147,14 @@ func standingStill() map[string]fault {
 			},
 			mendAt: "1.", mend: behaves(acksAll),
 		},
+		"PawlScheduleStandsStill": {config: obeys, cause: func(in *incident) {
+			in.fill["TOPIC"], in.fill["SCHEDULE"] = "reports", "poll"
+			in.must("pawl topics set reports --max-waiting 2")
+			in.must("pawl schedules put poll --every 1s --topic reports -q")
+			in.until(fmt.Sprintf(
+				`curl -sS %s/metrics | awk '/^pawl_schedules_overdue_seconds/ {if ($2 > 31) print "late"}'`,
+				in.address), "late")
+		}},
 		"PawlTopicPaused": {config: obeys, cause: func(in *incident) {
 			behaves(good)(in)
 			in.must("pawl send mail first -q")

@@ -1,5 +1,10 @@
 package observe
 
+import (
+	"sync"
+	"time"
+)
+
 // The metrics of this file are read from a daemon at every scrape.
 
 // LogDropped is the metric of lines of logs and programs that were dropped, by sink and reason: full, because the
@@ -32,5 +37,48 @@ func HandlersLate(gauge func(set func(value float64, labels ...string))) Metric 
 	return Metric{
 		Name: "pawl_handlers_late", Labels: []string{labelTopic}, Gauge: gauge,
 		Help: "Handlers that run now and have used up more than half of the time until their deadline.",
+	}
+}
+
+// Schedules are the metrics of schedules. A process has them of what it fired itself.
+type Schedules struct {
+	Ticks Counter   // by schedule and action
+	Lag   Durations // from due to sent, of ticks that were not missed
+
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+// Fired notes when a message of a schedule was sent.
+func (s *Schedules) Fired(schedule string, at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[string]time.Time{}
+	}
+	if _, known := s.last[schedule]; known || len(s.last) < maxSeries {
+		s.last[schedule] = at
+	}
+}
+
+// Metrics are for the registry. overdue is the age of the oldest tick that is due and not dealt with.
+func (s *Schedules) Metrics(overdue func() time.Duration) []Metric {
+	return []Metric{
+		{Name: "pawl_schedule_ticks_total", Labels: []string{"schedule", labelAction}, Counter: &s.Ticks,
+			Help: "Ticks of schedules, by what became of them: fired, made_up, missed or skipped."},
+		{Name: "pawl_schedule_firing_lag_seconds", Durations: &s.Lag,
+			Help: "From the time of a tick to when its message was sent, of ticks that were not missed."},
+		{Name: "pawl_schedule_last_success_timestamp_seconds", Labels: []string{"schedule"},
+			Help: "When this process last sent a message of a schedule.",
+			Gauge: func(set func(float64, ...string)) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				for name, at := range s.last {
+					set(seconds(at), name)
+				}
+			}},
+		{Name: "pawl_schedules_overdue_seconds",
+			Help:  "How old the first tick is since which a schedule stands still in the process that fires; 0 if none does.",
+			Gauge: func(set func(float64, ...string)) { set(overdue().Seconds()) }},
 	}
 }

@@ -48,7 +48,8 @@ func exported(t *testing.T) map[string]metric {
 		}
 		all[m[1]] = metric{m[1], strings.ReplaceAll(m[2], `\"`, `"`), labels}
 	}
-	for _, m := range []Metric{LogDropped(nil), ProgramRestarts(nil), HandlersLate(nil)} { // the daemon registers them
+	for _, m := range append((&Schedules{}).Metrics(nil), LogDropped(nil), ProgramRestarts(nil),
+		HandlersLate(nil)) { // the daemon registers them
 		all[m.Name] = metric{m.Name, m.Help, m.Labels}
 	}
 	if len(all) < 40 {

@@ -74,6 +74,7 @@ type Daemon struct {
 	policy     *policy.Live
 	dispatcher *dispatch.Dispatcher
 	scheduler  *cron.Scheduler // nil: the store cannot keep schedules
+	schedules  observe.Schedules
 	host       *Host
 	metrics    *observe.Metrics
 	scrape     http.Handler

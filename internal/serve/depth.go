@@ -28,6 +28,9 @@ func (d *Daemon) watchDepth(ctx context.Context) {
 func (d *Daemon) ownMetrics() []observe.Metric {
 	all := []observe.Metric{observe.ProgramRestarts(d.programRestarts), observe.ProgramLines(d.programLines),
 		watch.Late(d.dispatcher)}
+	if d.scheduler != nil {
+		all = append(all, d.schedules.Metrics(d.scheduler.Overdue)...)
+	}
 	if d.Dropped != nil {
 		all = append(all, observe.LogDropped(d.Dropped))
 	}

@@ -13,7 +13,8 @@ import (
 // openSchedules makes the scheduler, if the store can keep schedules, and puts those of the configuration into it.
 func (d *Daemon) openSchedules() error {
 	var err error
-	if d.scheduler, err = cron.New(d.store, cron.Config{Owner: d.owner(), Logger: d.Logger}); err != nil {
+	d.scheduler, err = cron.New(d.store, cron.Config{Owner: d.owner(), Logger: d.Logger, Booked: d.booked})
+	if err != nil {
 		if len(d.Config.Schedules) > 0 {
 			return fmt.Errorf("schedules: %w", err)
 		}
@@ -47,4 +48,16 @@ func (d *Daemon) declareSchedules(c *config.Config) error {
 		}
 	}
 	return err
+}
+
+// booked counts what became of a tick.
+func (d *Daemon) booked(name string, r cron.Run) {
+	d.schedules.Ticks.Add(1, name, r.Action)
+	switch r.Action {
+	case cron.ActionFired:
+		d.schedules.Lag.Observe(r.At.Sub(r.Tick))
+		d.schedules.Fired(name, r.At)
+	case cron.ActionMadeUp:
+		d.schedules.Fired(name, r.At)
+	}
 }
