@@ -14,6 +14,9 @@ const (
 	versionOf     = `SELECT version FROM pawl_entry WHERE key = ?`
 	entryPage     = `SELECT key, version, at, writer, value FROM pawl_entry
 		WHERE key >= ?1 AND key < ?2 AND version > ?3 ORDER BY version LIMIT ?4`
+	// entriesSince does not read all of a prefix to find what is new in it.
+	entriesSince = `SELECT key, version, at, writer, value FROM pawl_entry INDEXED BY pawl_entry_version
+		WHERE key >= ?1 AND key < ?2 AND version > ?3 ORDER BY version LIMIT ?4`
 	nextRevision = `UPDATE pawl_revision SET version = version + 1 RETURNING version`
 	putEntry     = `INSERT INTO pawl_entry (key, version, at, writer, value) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET version = excluded.version, at = excluded.at, writer = excluded.writer, value = excluded.value`
@@ -105,7 +108,11 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
 		err error) {
 		err = s.peek(ctx, "list state", func(k *work) (err error) {
-			page, err = collect(k.db, readEntry, entryPage, from, end, after, int64(limit))
+			text := entryPage
+			if after > 0 {
+				text = entriesSince
+			}
+			page, err = collect(k.db, readEntry, text, from, end, after, int64(limit))
 			return err
 		})
 		return page, err
