@@ -46,16 +46,17 @@ func reaches(emits map[string][]string, from, to string, seen map[string]bool) b
 // downstream is what is known of the topics that others emit to. It is guarded by
 // Dispatcher.mu, but for what New sets.
 type downstream struct {
-	bounded store.Bounded // nil: no topic is ever full
-	all     []string      // the targets of all topics
+	bounded store.Topics // nil: no topic is ever full
+	all     []string     // the targets of all topics
 	full    map[string]bool
 	due     time.Duration // when to ask again
 }
 
 // newDownstream gives every topic its targets.
 func (d *Dispatcher) newDownstream() {
-	d.down.bounded, _ = store.As[store.Bounded](d.store)
-	if d.down.bounded == nil {
+	d.down.bounded, _ = store.As[store.Topics](d.store)
+	if d.down.bounded == nil || !store.Can(d.store, store.CanBound) {
+		d.down.bounded = nil
 		return
 	}
 	for name, names := range targets(d.cfg.Topics) {

@@ -88,7 +88,10 @@ func TestACircleIsNotHeldBack(t *testing.T) {
 }
 
 // forgetful is a store that cannot tell which topics are full.
-type forgetful struct{ *hooked }
+type forgetful struct {
+	*hooked
+	store.Topics
+}
 
 func (forgetful) Full(context.Context, ...string) ([]*store.TopicFullError, error) {
 	return nil, &store.Error{Op: "full", Code: store.ErrUnavailable, Err: errors.New("no answer")}
@@ -99,7 +102,8 @@ func (forgetful) Full(context.Context, ...string) ([]*store.TopicFullError, erro
 func TestFullIsNotKnown(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.append(numbered("a", 50)...)
-		d, err := dispatch.New(forgetful{r.store}, dispatch.Config{Logger: quiet, Topics: []dispatch.Topic{
+		topics, _ := store.As[store.Topics](r.store)
+		d, err := dispatch.New(forgetful{r.store, topics}, dispatch.Config{Logger: quiet, Topics: []dispatch.Topic{
 			{Name: "a", Handler: emitsTo(0, "b"), Emits: []string{"b"}}}})
 		if err != nil {
 			t.Fatal(err)

@@ -29,13 +29,6 @@ func (e *TopicFullError) Error() string {
 	return fmt.Sprintf("topic %s is full; there may be room in %v", e.Topic, e.RetryAfter.Round(time.Millisecond))
 }
 
-// Bounded is the optional interface of stores that keep [Topic.MaxWaiting], see [CanBound].
-type Bounded interface {
-	// Full returns of those topics that are full now, by the same estimate, what an append
-	// would be refused with.
-	Full(ctx context.Context, topics ...string) ([]*TopicFullError, error)
-}
-
 // IsTopicFull tells whether err is a [TopicFullError]: the store is well, and the caller is to wait.
 func IsTopicFull(err error) bool {
 	_, full := errors.AsType[*TopicFullError](err)

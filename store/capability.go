@@ -1,5 +1,7 @@
 package store
 
+import "fmt"
+
 // Capability names a feature that not every backend has.
 type Capability string
 
@@ -62,3 +64,17 @@ type Description struct {
 
 // Describer is implemented by every store.
 type Describer interface{ Describe() Description }
+
+// Can reports whether s keeps a capability. A store that does not describe itself keeps all.
+func Can(s Store, c Capability) bool {
+	d, described := As[Describer](s)
+	return !described || d.Describe().Capabilities.Has(c)
+}
+
+// Need is the error of an operation on a store that does not keep a capability.
+func Need(s Store, c Capability, op string) error {
+	if Can(s, c) {
+		return nil
+	}
+	return &Error{Op: op, Code: ErrUnsupported, Err: fmt.Errorf("it needs %s", c)}
+}

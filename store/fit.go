@@ -2,10 +2,10 @@ package store
 
 import "github.com/pawl-dev/pawl"
 
-// Fitter is implemented by a store that refuses messages which others take. A wrapper
+// fitter is implemented by a store that refuses messages which others take. A wrapper
 // that changes messages, or stores them elsewhere, answers for the messages as it will
 // store them.
-type Fitter interface {
+type fitter interface {
 	// Fit returns the error that the receipt of m would have, as far as that is known
 	// without I/O; nil promises nothing.
 	Fit(m *pawl.Message) error
@@ -19,7 +19,7 @@ func Fit(s Store, m *pawl.Message) error {
 	if err := m.Validate(); err != nil {
 		return err
 	}
-	if f, ok := As[Fitter](s); ok {
+	if f, ok := As[fitter](s); ok {
 		return f.Fit(m)
 	}
 	return nil

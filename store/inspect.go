@@ -176,7 +176,8 @@ type Amendment struct {
 }
 
 // DeadLetters is the optional interface for dead letters. They are complete,
-// and never capped or expired.
+// and never capped or expired. ReplayKeeping, Resolve and Reopen fail with
+// [ErrUnsupported] in a store without [CanTriage].
 type DeadLetters interface {
 	// Dead yields dead letters, the oldest death first; those that Bury brought
 	// follow in the order in which they came. It reads in pages. Text is looked
@@ -209,6 +210,20 @@ type DeadLetters interface {
 	// no unique key: like all dead letters they take theirs when they are replayed. One
 	// call is one transaction.
 	Bury(ctx context.Context, letters ...Record) (refused map[string]error, err error)
+
+	// ReplayKeeping is [DeadLetters.Replay], except that the count of attempts is kept:
+	// a message that has used up its attempts gets one more. Rescues are counted anew.
+	ReplayKeeping(ctx context.Context, topic string, ids ...string) (refused map[string]error, err error)
+
+	// Resolve marks dead letters as resolved, by whom and why. They remain dead letters
+	// in place: only the figures count them apart from the open ones. Resolving a
+	// resolved letter replaces the mark; a replay removes it. It returns, for those it
+	// did not mark, why: [ErrNotFound].
+	Resolve(ctx context.Context, by, note string, ids ...string) (refused map[string]error, err error)
+
+	// Reopen removes the mark; a letter without one is left as it is. It refuses what
+	// Resolve refuses.
+	Reopen(ctx context.Context, ids ...string) (refused map[string]error, err error)
 }
 
 // Waker is the optional interface for waking idle claimers. A caller must also poll, at
@@ -246,20 +261,4 @@ type Migrator interface {
 	// MigrateDown takes back the newest steps down to version to; 0 removes the
 	// schema and every message in it.
 	MigrateDown(ctx context.Context, to int) ([]Migration, error)
-}
-
-// Coder is the optional interface of a store that keeps bodies in a form other than the
-// one they were sent in.
-type Coder interface {
-	// Show decodes a record that was read from the underlying store, as the listings of
-	// this one do. A body that cannot be decoded stays as it is stored, and a header says
-	// why.
-	Show(ctx context.Context, r Record) (Record, error)
-}
-
-// Pinger is the optional interface of a store whose Clock is that of this machine, so
-// that Clock does not show whether a server answers.
-type Pinger interface {
-	// Ping tells whether a server of the store answers.
-	Ping(ctx context.Context) error
 }

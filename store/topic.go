@@ -102,6 +102,17 @@ type Topics interface {
 	// Stats returns the figures of every topic, or of those named, by name. It counts
 	// messages and is meant for people and periodic use, not for a hot path.
 	Stats(ctx context.Context, topics ...string) ([]TopicStats, error)
+
+	// RemoveTopic forgets a topic: its settings, pause and figures, and the acked messages
+	// that it retains. While a message of it is here, a dead letter included, it fails
+	// with [ErrConflict] and changes nothing; [ErrNotFound] if there is no such topic. An
+	// append creates the topic again, with default settings, also in a process that had
+	// used it before. A store without [CanRemove] answers [ErrUnsupported].
+	RemoveTopic(ctx context.Context, name string) error
+
+	// Full returns of those topics that are full now, by the estimate of [Topic.MaxWaiting],
+	// what an append would be refused with. A store without [CanBound] has none.
+	Full(ctx context.Context, topics ...string) ([]*TopicFullError, error)
 }
 
 // TopicStats are the figures of a topic. Appended = Acked + Cancelled + Purged

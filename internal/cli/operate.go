@@ -46,8 +46,8 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 		return err
 	}
 	if o.keep || o.kind == operate.KindResolve || o.kind == operate.KindReopen {
-		if _, err := partOf[store.Triage](ops.Store, o.kind+" dead letters this way"); err != nil {
-			return err
+		if err := store.Need(ops.Store, store.CanTriage, o.kind); err != nil {
+			return cannot(err, "%s dead letters this way", o.kind)
 		}
 	}
 	if sel.IDs, err = s.ids(ctx, sel.IDs...); err != nil {

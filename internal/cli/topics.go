@@ -287,7 +287,7 @@ A message sent to the topic creates it again, with default settings. Unique keys
 outlive their message are remembered until they expire.`,
 		Example: `  pawl topics set old --order none && pawl topics rm old --yes
   pawl topics rm mail --force --dry-run`,
-		RunE: with(s, "remove a topic", func(c *cobra.Command, args []string, remover store.TopicRemover) error {
+		RunE: with(s, "remove a topic", func(c *cobra.Command, args []string, remover store.Topics) error {
 			return s.removeTopic(c, remover, args[0], force)
 		}),
 	}
@@ -295,8 +295,11 @@ outlive their message are remembered until they expire.`,
 	return c
 }
 
-func (s *session) removeTopic(c *cobra.Command, remover store.TopicRemover, name string, force bool) error {
+func (s *session) removeTopic(c *cobra.Command, remover store.Topics, name string, force bool) error {
 	ctx := c.Context()
+	if err := store.Need(s.opened, store.CanRemove, "remove topic"); err != nil {
+		return cannot(err, "remove topic %s", name)
+	}
 	if err := s.notMoved(ctx, name, "remove"); err != nil {
 		return err
 	}

@@ -33,7 +33,14 @@ type broker interface {
 // Cluster has the operations that only a Kafka store supports.
 type Cluster struct {
 	broker
-	coder store.Coder // over it; nil: there is none
+	coder coder // over it; nil: there is none
+}
+
+// coder is a store that keeps bodies in a form other than the one they were sent in.
+type coder interface {
+	// Show decodes a record that was read from the underlying store, as the listings of
+	// this one do.
+	Show(ctx context.Context, r store.Record) (store.Record, error)
 }
 
 // Of finds the Kafka store in s.
@@ -46,7 +53,7 @@ func Of(s store.Store, what string) (*Cluster, error) {
 			Hint: "use --store kafka://HOST:PORT",
 		}
 	}
-	c, _ := store.As[store.Coder](s)
+	c, _ := store.As[coder](s)
 	return &Cluster{k, c}, nil
 }
 

@@ -167,13 +167,19 @@ func (d *Doctor) ask(ctx context.Context, s store.Store) (err error) {
 	return nil
 }
 
+// pinger is a store whose Clock is that of this machine, so that Clock does not show
+// whether a server answers.
+type pinger interface {
+	Ping(ctx context.Context) error
+}
+
 // reached makes a call that a store cannot answer by itself, without a look at its
 // schema: what that is, or whether its server is there.
 func reached(ctx context.Context, s store.Store) ([]store.Migration, error) {
 	if m, ok := store.As[store.Migrator](s); ok {
 		return m.Migrations(ctx)
 	}
-	if k, ok := store.As[store.Pinger](s); ok {
+	if k, ok := store.As[pinger](s); ok {
 		return nil, k.Ping(ctx)
 	}
 	return nil, nil
@@ -220,7 +226,7 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	ctx, cancel := context.WithTimeout(ctx, deadlineDoc)
 	defer cancel()
 	began := time.Now()
-	k, local := store.As[store.Pinger](s)
+	k, local := store.As[pinger](s)
 	var err error
 	theirs := began
 	if local {

@@ -214,7 +214,7 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 	if settings.Retain > 0 {
 		d.Retain = &settings.Retain
 	}
-	if _, bounded := store.As[store.Bounded](t.To); bounded && settings.MaxWaiting > 0 {
+	if store.Can(t.To, store.CanBound) && settings.MaxWaiting > 0 {
 		d.MaxWaiting = &settings.MaxWaiting // copies are taken all the same
 	}
 	_, err = t.to.Declare(ctx, d)

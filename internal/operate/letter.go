@@ -186,10 +186,15 @@ type Importer struct {
 	Progress func(n int64)
 }
 
+// coder is a store that keeps bodies in a form other than the one they were sent in.
+type coder interface {
+	Show(ctx context.Context, r store.Record) (store.Record, error)
+}
+
 // Run buries the letters of r, and returns what became of them, in any case.
 func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err error) {
 	in := lines.NewReader(r)
-	_, encodes := store.As[store.Coder](m.Into)
+	_, encodes := store.As[coder](m.Into)
 	var batch []store.Record
 	batched, size := map[string]bool{}, 0 // the ids of the batch
 	for {

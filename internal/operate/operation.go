@@ -336,11 +336,10 @@ func (p *pace) next(now time.Time, n int) time.Time {
 // prepareTriage is prepare of what only some stores can do.
 func (r *Runner) prepareTriage() error {
 	o := r.op
-	t, ok := store.As[store.Triage](r.Store)
-	if !ok {
-		return &store.Error{Op: "operation " + o.ID, Code: store.ErrUnsupported,
-			Err: fmt.Errorf("it needs %s", store.CanTriage)}
+	if err := store.Need(r.Store, store.CanTriage, "operation "+o.ID); err != nil {
+		return err
 	}
+	t, _ := store.As[store.DeadLetters](r.Store)
 	r.each = func(ctx context.Context, ids []string) (map[string]error, error) {
 		switch o.Kind {
 		case KindResolve:

@@ -208,7 +208,7 @@ func ids(records iter.Seq2[store.Record, error]) (all []string, err error) {
 
 // forget removes a topic of a run that is over, unless there are dead letters in it.
 func (r *run) forget(ctx context.Context, topic string) {
-	if s, ok := store.As[store.TopicRemover](r.store); ok {
+	if s, ok := store.As[store.Topics](r.store); ok {
 		_ = s.RemoveTopic(ctx, topic)
 	}
 }

@@ -133,9 +133,6 @@ func (s *Store) layers(txs []Tx) store.Store {
 	}
 	if d, ok := store.As[store.DeadLetters](s.inner); ok {
 		below = &letters{layer{s, below}, d}
-		if t, ok := store.As[store.Triage](s.inner); ok {
-			below = &triage{layer{s, below}, t}
-		}
 	}
 	if r, ok := store.As[store.Results](s.inner); ok {
 		below = &results{layer{s, below}, r}
@@ -164,7 +161,7 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	return s.inner.Extend(ctx, by, tokens...)
 }
 
-// Fit implements [store.Fitter]. Of the body nothing is said: how large it is when it
+// Fit answers [store.Fit]. Of the body nothing is said: how large it is when it
 // is stored is known when it is encoded.
 func (s *Store) Fit(m *pawl.Message) error {
 	bare := *m

@@ -55,18 +55,12 @@ func (l *letters) Replay(ctx context.Context, topic string, ids ...string) (map[
 	return l.DeadLetters.Replay(ctx, topic, ids...)
 }
 
-// triage is the Triage of a store that has one.
-type triage struct {
-	layer
-	store.Triage
-}
-
-// ReplayKeeping implements [store.Triage]; blobs become young as with Replay.
-func (t *triage) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
-	if err := t.refreshAll(ctx, ids); err != nil {
+// ReplayKeeping implements [store.DeadLetters]; blobs become young as with Replay.
+func (l *letters) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+	if err := l.refreshAll(ctx, ids); err != nil {
 		return nil, err
 	}
-	return t.Triage.ReplayKeeping(ctx, topic, ids...)
+	return l.DeadLetters.ReplayKeeping(ctx, topic, ids...)
 }
 
 // refreshAll makes the blobs of letters young.

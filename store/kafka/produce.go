@@ -290,7 +290,7 @@ func (e *engine) good(tok pawl.Token) bool {
 	return f != nil && l.of.state != gone
 }
 
-// Fit implements [store.Fitter]: it refuses messages with features that a log lacks,
+// Fit answers [store.Fit]: it refuses messages with features that a log lacks,
 // and those that the client will never send. A record that is only just too large is
 // not noticed here: the client decides about its overhead, and the brokers about the
 // limit of the topic.

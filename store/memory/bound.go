@@ -8,8 +8,6 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/bound"
 )
 
-var _ store.Bounded = (*Store)(nil)
-
 // look is how the meter looks at the topics. s.mu is locked.
 func (s *Store) look(now time.Time) bound.Look {
 	return bound.Look{
@@ -38,7 +36,7 @@ func (s *Store) leased(name string) (n int64) {
 	return n
 }
 
-// Full implements [store.Bounded].
+// Full implements [store.Topics].
 func (s *Store) Full(ctx context.Context, topics ...string) ([]*store.TopicFullError, error) {
 	now, err := s.enter(ctx, "full")
 	if err != nil {

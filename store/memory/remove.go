@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// RemoveTopic implements [store.TopicRemover].
+// RemoveTopic implements [store.Topics].
 func (s *Store) RemoveTopic(ctx context.Context, name string) error {
 	if _, err := s.enter(ctx, "remove topic"); err != nil {
 		return err

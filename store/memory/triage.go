@@ -6,12 +6,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// ReplayKeeping implements [store.Triage].
+// ReplayKeeping implements [store.DeadLetters].
 func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, true, ids)
 }
 
-// Resolve implements [store.Triage].
+// Resolve implements [store.DeadLetters].
 func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "resolve", ids, func(m *message) error {
 		m.Resolved = &store.Resolution{At: s.now(), By: store.Text(by), Note: store.Text(note)}
@@ -19,7 +19,7 @@ func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (ma
 	})
 }
 
-// Reopen implements [store.Triage].
+// Reopen implements [store.DeadLetters].
 func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "reopen", ids, func(m *message) error {
 		m.Resolved = nil

@@ -111,7 +111,7 @@ func (s *Store) Close() error {
 // Flush waits until every copy that waits now is written, or was given up.
 func (s *Store) Flush(ctx context.Context) error { return s.copies.flush(ctx) }
 
-// Fit implements [store.Fitter]. Where a message goes may change until it is appended:
+// Fit answers [store.Fit]. Where a message goes may change until it is appended:
 // what either store takes passes.
 func (s *Store) Fit(m *pawl.Message) error {
 	err := store.Fit(s.primary, m)

@@ -51,7 +51,7 @@ func (s *Store) reading(ctx context.Context, id int32) (got bound.Reading, err e
 	return got, err
 }
 
-// Full implements [store.Bounded].
+// Full implements [store.Topics].
 func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
 	err = s.guard(ctx, "full", func(ctx context.Context) error {
 		for _, name := range topics {

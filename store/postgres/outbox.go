@@ -27,7 +27,7 @@ const (
 			@outbox_text(bytea), @outbox_number(text), @outbox_about(text)`
 )
 
-// InstallOutbox implements Outbox of package pipeline/project. The views are made in the first schema of the search
+// InstallOutbox implements Outbox of package project. The views are made in the first schema of the search
 // path that is not the store's.
 func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {
 	err = s.guard(ctx, "install the outbox", func(ctx context.Context) error {
@@ -58,7 +58,7 @@ func (s *Store) outboxScript() string {
 	return s.named(strings.Replace(outboxSQL, "{rank}", rank, 1))
 }
 
-// OutboxInstalled implements Outbox of package pipeline/project.
+// OutboxInstalled implements Outbox of package project.
 func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	err = s.guard(ctx, "look for the outbox", func(ctx context.Context) error {
 		return s.front.QueryRow(ctx, hasOutbox).Scan(&there)
@@ -66,7 +66,7 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// OutboxTopic implements Outbox of package pipeline/project.
+// OutboxTopic implements Outbox of package project.
 func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
 	return s.guard(ctx, "make the topic of the outbox", func(ctx context.Context) error {
 		topic := projection + "." + outboxStage
@@ -77,10 +77,10 @@ func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
 	})
 }
 
-// Dialect implements Rows of package pipeline/project.
+// Dialect implements Rows of package project.
 func (s *Store) Dialect() string { return "postgres" }
 
-// Rows implements Rows of package pipeline/project.
+// Rows implements Rows of package project.
 func (s *Store) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
 	return s.guard(ctx, "query", func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.front, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

@@ -28,7 +28,7 @@ const (
 		AND NOT EXISTS (SELECT FROM @total y WHERE y.topic = t.id AND y.what = 1))`
 )
 
-// RemoveTopic implements [store.TopicRemover].
+// RemoveTopic implements [store.Topics].
 func (s *Store) RemoveTopic(ctx context.Context, name string) error {
 	if pawl.ValidTopic(name) != nil {
 		return notFound("topic", name)

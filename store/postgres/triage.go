@@ -17,18 +17,18 @@ const (
 		WHERE id = $1::bytea`
 )
 
-// ReplayKeeping implements [store.Triage].
+// ReplayKeeping implements [store.DeadLetters].
 func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, true, ids)
 }
 
-// Resolve implements [store.Triage].
+// Resolve implements [store.DeadLetters].
 func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "resolve", ids, resolveDead, s.skewValue(), textValue(store.Text(by)),
 		textValue(store.Text(note)))
 }
 
-// Reopen implements [store.Triage].
+// Reopen implements [store.DeadLetters].
 func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "reopen", ids, reopenDead)
 }

@@ -42,7 +42,7 @@ func (k *work) reading(number int64) (bound.Reading, error) {
 	return bound.Reading{Waiting: cols[0] + own.appended - left - cols[3], Left: left}, nil
 }
 
-// Full implements [store.Bounded].
+// Full implements [store.Topics].
 func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
 	err = s.read(ctx, "full", func(k *work) (err error) {
 		full, err = s.meter.Full(k.look(), topics...)

@@ -18,7 +18,7 @@ const (
 		DROP VIEW IF EXISTS projection_status`
 )
 
-// InstallOutbox implements Outbox of package pipeline/project. SQLite has no users to grant anything to.
+// InstallOutbox implements Outbox of package project. SQLite has no users to grant anything to.
 func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {
 	return nil, s.write(ctx, &call{op: "install the outbox", direct: func(w *writer) error {
 		if err := w.conn.script("BEGIN IMMEDIATE"); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 	}})
 }
 
-// OutboxInstalled implements Outbox of package pipeline/project.
+// OutboxInstalled implements Outbox of package project.
 func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	err = s.read(ctx, "look for the outbox", func(k *work) error {
 		cols, _, err := first(k.db, hasOutbox)
@@ -45,13 +45,14 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	return there, err
 }
 
-// OutboxTopic implements Outbox of package pipeline/project. There is nothing to do: an insert makes it, and there is one writer at a time.
+// OutboxTopic implements Outbox of package project. There is nothing to do: an insert makes it, and there is one writer
+// at a time.
 func (s *Store) OutboxTopic(context.Context, string) error { return nil }
 
-// Dialect implements Rows of package pipeline/project.
+// Dialect implements Rows of package project.
 func (s *Store) Dialect() string { return "sqlite" }
 
-// Rows implements Rows of package pipeline/project.
+// Rows implements Rows of package project.
 func (s *Store) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
 	if err := s.usable(ctx, "query"); err != nil {
 		return err

@@ -19,7 +19,7 @@ var removeTopic = []string{
 	`DELETE FROM pawl_topic WHERE topic = ?`,
 }
 
-// RemoveTopic implements [store.TopicRemover].
+// RemoveTopic implements [store.Topics].
 func (s *Store) RemoveTopic(ctx context.Context, name string) error {
 	return s.manage(ctx, "remove topic", func(k *work) (refused, err error) { return k.removeTopic(name) })
 }

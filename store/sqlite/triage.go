@@ -8,19 +8,19 @@ import (
 
 const setResolved = `UPDATE pawl_dead SET resolved = ?, resolved_by = ?, note = ? WHERE seq = ?`
 
-// ReplayKeeping implements [store.Triage].
+// ReplayKeeping implements [store.DeadLetters].
 func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, true, ids)
 }
 
-// Resolve implements [store.Triage].
+// Resolve implements [store.DeadLetters].
 func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "resolve", ids, func(k *work, id string) (refused, err error) {
 		return k.resolve("resolve", id, &store.Resolution{At: moment(k.now), By: store.Text(by), Note: store.Text(note)})
 	})
 }
 
-// Reopen implements [store.Triage].
+// Reopen implements [store.DeadLetters].
 func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "reopen", ids, func(k *work, id string) (refused, err error) {
 		return k.resolve("reopen", id, nil)

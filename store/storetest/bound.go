@@ -284,7 +284,7 @@ func (t *T) wantStates(waiting int64) {
 // tellFull asks for the topics that are full.
 func (t *T) tellFull(topics ...string) []string {
 	t.Helper()
-	all, err := optional[store.Bounded](t).Full(t.ctx(), topics...)
+	all, err := optional[store.Topics](t).Full(t.ctx(), topics...)
 	t.must(err)
 	var names []string
 	for _, e := range all {

@@ -84,7 +84,7 @@ func (t *T) calls(ctx context.Context) map[string]error {
 		_, errs["bury"] = d.Bury(ctx, letter(t.msg("x"), "buried"))
 		errs["dead"] = firstError(d.Dead(ctx, store.DeadFilter{}))
 	}
-	if d, ok := store.As[store.Triage](s); ok {
+	if d, ok := store.As[store.DeadLetters](s); ok && store.Can(s, store.CanTriage) {
 		_, errs["replay keeping"] = d.ReplayKeeping(ctx, "", "none")
 		_, errs["resolve"] = d.Resolve(ctx, "", "", "none")
 		_, errs["reopen"] = d.Reopen(ctx, "none")
@@ -100,7 +100,7 @@ func (t *T) calls(ctx context.Context) map[string]error {
 		errs["resume"] = o.Resume(ctx, t.Topic)
 		_, errs["stats"] = o.Stats(ctx)
 	}
-	if r, ok := store.As[store.TopicRemover](s); ok {
+	if r, ok := store.As[store.Topics](s); ok && store.Can(s, store.CanRemove) {
 		errs["remove topic"] = r.RemoveTopic(ctx, t.Topic)
 	}
 	if e, ok := store.As[store.Entries](s); ok {

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/pawl-dev/pawl/store"
@@ -31,14 +32,37 @@ var describeSentences = []Sentence{
 				store.CanTopics: implements[store.Topics](t), store.CanLookup: implements[store.Inspector](t),
 				store.CanDeadLetters: implements[store.DeadLetters](t), store.CanWake: implements[store.Waker](t),
 				store.CanState: implements[store.Entries](t), store.CanMarks: implements[store.Marks](t),
-				store.CanResults: implements[store.Results](t), store.CanTriage: implements[store.Triage](t),
-				store.CanRemove: implements[store.TopicRemover](t), store.CanBound: implements[store.Bounded](t),
+				store.CanResults: implements[store.Results](t),
 			} {
 				if there != d.Capabilities.Has(c) {
 					t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)
 				}
 			}
+			refusesTheRest(t, d.Capabilities)
 		}},
+}
+
+// refusesTheRest checks that parts of an interface that are not declared are refused.
+func refusesTheRest(t *T, can store.Capabilities) {
+	errs := map[string]error{}
+	if topics, ok := store.As[store.Topics](t.Store); ok {
+		if !can.Has(store.CanRemove) {
+			errs["remove topic"] = topics.RemoveTopic(t.ctx(), t.Topic)
+		}
+		if full, err := topics.Full(t.ctx(), t.Topic); !can.Has(store.CanBound) && (err != nil || len(full) > 0) {
+			t.Errorf("%+v are full, %v", full, err)
+		}
+	}
+	if letters, ok := store.As[store.DeadLetters](t.Store); ok && !can.Has(store.CanTriage) {
+		_, errs["replay keeping"] = letters.ReplayKeeping(t.ctx(), "", "a")
+		_, errs["resolve"] = letters.Resolve(t.ctx(), "me", "", "a")
+		_, errs["reopen"] = letters.Reopen(t.ctx(), "a")
+	}
+	for what, err := range errs {
+		if !errors.Is(err, store.ErrUnsupported) {
+			t.Errorf("%s, which is not declared: %v", what, err)
+		}
+	}
 }
 
 // implements tells whether the store has an optional interface.

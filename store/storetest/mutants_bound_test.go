@@ -47,6 +47,7 @@ func refusing(change func(b *broken, m *pawl.Message, r *store.Receipt) error) b
 // bounding replaces what Full tells.
 type bounding struct {
 	*broken
+	store.Topics
 	tell func(topics []string) []*store.TopicFullError
 }
 
@@ -55,7 +56,10 @@ func (b bounding) Full(_ context.Context, topics ...string) ([]*store.TopicFullE
 }
 
 func telling(tell func(topics []string) []*store.TopicFullError) breakage {
-	return func(b *broken) store.Store { return bounding{b, tell} }
+	return func(b *broken) store.Store {
+		topics, _ := store.As[store.Topics](b.Store)
+		return bounding{b, topics, tell}
+	}
 }
 
 // accepts appends what which chooses as if it had been accepted before.
@@ -145,7 +149,7 @@ func fullTakesTheRest(b *broken, batch store.Batch[pawl.Message], rs []store.Rec
 
 // emitIsBounded refuses a settlement that emits to a topic that is full.
 func emitIsBounded(b *broken) store.Store {
-	bounded, _ := store.As[store.Bounded](b.Store)
+	bounded, _ := store.As[store.Topics](b.Store)
 	b.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 		for i := range batch.Items {
 			for _, m := range batch.Items[i].Emit {

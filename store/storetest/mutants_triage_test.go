@@ -7,10 +7,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// brokenTriage is a Triage of which some methods are replaced.
+// brokenTriage is DeadLetters of which some methods are replaced.
 type brokenTriage struct {
 	*broken
-	store.Triage
+	store.DeadLetters
 	onKeep    func(topic string, ids []string) (map[string]error, error)
 	onResolve func(note *string)
 	onReopen  func() (skip bool)
@@ -20,28 +20,28 @@ func (t *brokenTriage) ReplayKeeping(ctx context.Context, topic string, ids ...s
 	if t.onKeep != nil {
 		return t.onKeep(topic, ids)
 	}
-	return t.Triage.ReplayKeeping(ctx, topic, ids...)
+	return t.DeadLetters.ReplayKeeping(ctx, topic, ids...)
 }
 
 func (t *brokenTriage) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
 	if t.onResolve != nil {
 		t.onResolve(&note)
 	}
-	return t.Triage.Resolve(ctx, by, note, ids...)
+	return t.DeadLetters.Resolve(ctx, by, note, ids...)
 }
 
 func (t *brokenTriage) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
 	if t.onReopen != nil && t.onReopen() {
 		ids = nil
 	}
-	return t.Triage.Reopen(ctx, ids...)
+	return t.DeadLetters.Reopen(ctx, ids...)
 }
 
 func triageMutants() []mutant {
 	triage := func(set func(*brokenTriage)) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.Triage](b.Store)
-			t := &brokenTriage{broken: b, Triage: inner}
+			inner, _ := store.As[store.DeadLetters](b.Store)
+			t := &brokenTriage{broken: b, DeadLetters: inner}
 			set(t)
 			return t
 		}
@@ -63,7 +63,7 @@ func triageMutants() []mutant {
 // forcefulRemover removes what has messages, too, or nothing at all.
 type forcefulRemover struct {
 	*broken
-	store.TopicRemover
+	store.Topics
 	idle bool
 }
 
@@ -71,7 +71,7 @@ func (r *forcefulRemover) RemoveTopic(ctx context.Context, name string) error {
 	if r.idle {
 		return nil
 	}
-	if err := r.TopicRemover.RemoveTopic(ctx, name); errors.Is(err, store.ErrNotFound) {
+	if err := r.Topics.RemoveTopic(ctx, name); errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	return nil
@@ -80,8 +80,8 @@ func (r *forcefulRemover) RemoveTopic(ctx context.Context, name string) error {
 func removeMutants() []mutant {
 	remover := func(idle bool) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.TopicRemover](b.Store)
-			return &forcefulRemover{broken: b, TopicRemover: inner, idle: idle}
+			inner, _ := store.As[store.Topics](b.Store)
+			return &forcefulRemover{broken: b, Topics: inner, idle: idle}
 		}
 	}
 	return []mutant{

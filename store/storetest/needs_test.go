@@ -73,9 +73,6 @@ type values struct {
 	store.Marks
 	store.Pacer
 	store.Results
-	store.Triage
-	store.TopicRemover
-	store.Bounded
 }
 
 // others are the interfaces beside values.
@@ -84,9 +81,6 @@ type others struct {
 	store.Topics
 	store.Inspector
 	store.DeadLetters
-	store.Triage
-	store.TopicRemover
-	store.Bounded
 	store.Waker
 }
 
@@ -101,9 +95,6 @@ func (l *lacking) with(has func(store.Capability) bool) store.Store {
 	kept.Marks, _ = store.As[store.Marks](l.Store)
 	kept.Pacer, _ = store.As[store.Pacer](l.Store)
 	kept.Results, _ = store.As[store.Results](l.Store)
-	kept.Triage, _ = store.As[store.Triage](l.Store)
-	kept.TopicRemover, _ = store.As[store.TopicRemover](l.Store)
-	kept.Bounded, _ = store.As[store.Bounded](l.Store)
 	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanPace) || !has(store.CanResults) {
 		return l.withSome(has, kept)
 	}
@@ -165,7 +156,6 @@ func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.S
 	o.Topics, _ = store.As[store.Topics](l.Store)
 	o.Inspector, _ = store.As[store.Inspector](l.Store)
 	o.DeadLetters, _ = store.As[store.DeadLetters](l.Store)
-	o.Triage, o.TopicRemover, o.Bounded = kept.Triage, kept.TopicRemover, kept.Bounded
 	o.Waker, _ = store.As[store.Waker](l.Store)
 	switch {
 	case !has(store.CanState):

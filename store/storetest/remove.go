@@ -125,7 +125,7 @@ var removeSentences = []Sentence{
 
 func (t *T) remove() error {
 	t.Helper()
-	return optional[store.TopicRemover](t).RemoveTopic(t.ctx(), t.Topic)
+	return optional[store.Topics](t).RemoveTopic(t.ctx(), t.Topic)
 }
 
 // noTopic fails unless the topic is not there.

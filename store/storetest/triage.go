@@ -147,7 +147,7 @@ var triageSentences = []Sentence{
 		}},
 }
 
-func (t *T) triage() store.Triage { t.Helper(); return optional[store.Triage](t) }
+func (t *T) triage() store.DeadLetters { return t.dead() }
 
 func (t *T) resolve(note string, ids ...string) {
 	t.Helper()

@@ -8,9 +8,6 @@ type Store interface {
 	store.Topics
 	store.Inspector
 	store.DeadLetters
-	store.Triage
-	store.TopicRemover
-	store.Bounded
 	store.Waker
 	store.Entries
 	store.Marks
