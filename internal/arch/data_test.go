@@ -170,6 +170,8 @@ var owners = []owner{
 	{"golang.org/x/sys", "internal/terminal"},
 	{"golang.org/x/text", "markdown/charset"},
 	{"github.com/richardlehane/mscfb", "pipeline/convert/mail"},
+	{"github.com/klippa-app/go-pdfium", "pipeline/convert/pdf"},
+	{"github.com/tetratelabs/wazero", "pipeline/convert/pdf"}, // to bound the memory of PDFium, and keep its code
 }
 
 // testLibraries are for _test.go files, and for the suite that such files call.

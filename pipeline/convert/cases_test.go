@@ -41,6 +41,16 @@ var cases = []struct{ file, want string }{
 	{"windows-1250.txt", "Zażółć gęślą jaźń. Pchnąć w tę łódź jeża lub ośm skrzyń fig. "},
 	{"windows-1254.txt", "Türkçe metin: ığüşöç İstanbul çok güzel bir şehir. "},
 	{"iso-8859-7.txt", "Ελληνικό κείμενο για δοκιμή του προγράμματος. "},
+	{"actual-text.pdf", "office\n\nScanned words invisible\n\n你好\n"},
+	{"blank-over-letters.pdf", "the different way\n"},
+	{"fake-bold.pdf", "Statement of Accounts normal line\n"},
+	{"form.pdf", "| Name: | Ada Lovelace |\n| --- | --- |\n| City: | London |\n\nFree note here\n\nUK choice\n"},
+	{"hebrew.pdf", "שלום עולם\n"},
+	{"legacy-cmaps.pdf", "日本語\n\n中文字\n"},
+	{"ligatures.pdf", "Effective confident\n"},
+	{"no-trailer.pdf", "Repaired text here\n"},
+	{"note.pdf", "This is some very important text\n"},
+	{"predefined-cmaps.pdf", "日本語テキスト\n\n简体中文文本\n\n繁體中文文字\n\n한국어 텍스트\n"},
 	{"shift-jis.txt", "ﾃｽﾄ ﾌｧｲﾙ 東京都港区に住んでいます。日本語の文章です。"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ endstream endobj
 		fmt.Fprintf(&kids, "%d 0 R ", page)
 		annotations := ""
 		if i == 0 {
-			annotations = "/Annots[<</Subtype/Link/Rect[70 590 200 612]/A<</URI(http://a.example/)>>>>]"
+			annotations = "/Annots[<</Subtype/Link/Rect[70 590 200 612]/A<</S/URI/URI(http://a.example/)>>>>]"
 		}
 		fmt.Fprintf(&b, "%d 0 obj <</Type/Page/Parent 2 0 R/Contents %d 0 R%s>> endobj\n", page, page+1, annotations)
 		filter := ""
@@ -74,6 +75,7 @@ func pdfFormat() format {
 		`70 690 230 0.5 re f 70 638 m 300 638 l S 130 652 m 300 652 l S BT /F 10 Tf 75 697 Td (Name) Tj ` +
 		`60 0 Td (What it is) Tj 0 -20 Td (a long text in) Tj 0 -12 Td (several lines) Tj -60 -24 Td (rope) Tj ` +
 		`60 0 Td (more) Tj -60 -16 Td (tape) Tj 60 0 Td (last) Tj ET BT /F 10 Tf 70 560 Td (Below it.) Tj ET`
+	form, _ := os.ReadFile("testdata/form.pdf") // without it the proof fails
 	const plain = "BT /F 10 Tf 70 640 Td (A line of plain text) Tj 0 -12 Td (and one more.) Tj ET\n"
 	return format{
 		names: "pdf",
@@ -82,7 +84,7 @@ func pdfFormat() format {
 				`T* 0 -12 Td (ated \001ne caf\002.) Tj ET`), "One paragraph that is hyphenated fine café.\n",
 			"paragraphs", pdfOf(`BT /F 10 Tf 70 700 Td (A paragraph of a line and more) Tj 0 -12 Td (that ends.) Tj `+
 				`0 -12 Td (Another one) Tj ET`), "A paragraph of a line and more that ends.\n\nAnother one\n",
-			"text in any script", pdfOf(`BT /U 10 Tf 70 440 Td <00010002> Tj <0009> Tj ET`), "一丁😀\n",
+			"text in any script", pdfOf(`BT /U 10 Tf 70 440 Td <000100020009> Tj ET`), "一丁😀\n",
 			"headings by size and weight", pdfOf(`BT /F 20 Tf 70 700 Td (Big Title) Tj ET `+plain+
 				`BT /B 10 Tf 70 600 Td (Bold heading) Tj ET BT /F 10 Tf 70 580 Td (text) Tj ET`),
 			"# Big Title\n\nA line of plain text and one more.\n\n## [Bold heading](http://a.example/)\n\ntext\n",
@@ -98,6 +100,8 @@ func pdfFormat() format {
 			"tables by rules", pdfOf(`100 0 0 100 0 0 cm 0 0 6 8 re f 0 0 3 8 re S 0 4 3 4 re S 0 0 6 8 re S .01 0 0 .01 0 0 cm `+
 				`BT /F 10 Tf 70 700 Td (A frame of columns) Tj 0 -12 Td (is not a table.) Tj ET`),
 			"A frame of columns is not a table.\n",
+			"forms and notes", string(form), "| Name: | Ada Lovelace |\n| --- | --- |\n| City: | London |\n\n"+
+				"Free note here\n\nUK choice\n",
 			"links", shown("70 600 a link"), "[a link](http://a.example/)\n",
 			"links", shown("70 600 a link that", "70 588 goes on"), "[a link that goes on](http://a.example/)\n",
 			"emphasis", pdfOf(`BT /F 10 Tf 70 700 Td (Some ) Tj /B 10 Tf (bold) Tj /F 10 Tf ( words) Tj ET`),

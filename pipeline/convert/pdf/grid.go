@@ -23,64 +23,6 @@ const (
 	maxCell  = 2000 // bytes in a cell; what has more is a column of text in a frame
 )
 
-// path carries out the operators that draw rules.
-func (m *machine) path(o op) {
-	at := func(x, y float64) (float64, float64) {
-		return m.ctm[0]*x + m.ctm[2]*y + m.ctm[4], m.ctm[1]*x + m.ctm[3]*y + m.ctm[5]
-	}
-	segment := func(x0, y0, x1, y1 float64) {
-		if len(m.drawn) < 4*maxRules {
-			m.drawn = append(m.drawn, rule{min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)})
-		}
-	}
-	switch o { // these close it
-	case "h", "s", "b", "b*":
-		segment(m.penX, m.penY, m.startX, m.startY)
-		m.penX, m.penY = m.startX, m.startY
-	}
-	switch o {
-	case "m":
-		m.penX, m.penY = at(m.num(0), m.num(1))
-		m.startX, m.startY = m.penX, m.penY
-	case "l":
-		x, y := at(m.num(0), m.num(1))
-		segment(m.penX, m.penY, x, y)
-		m.penX, m.penY = x, y
-	case "re":
-		x0, y0 := at(m.num(0), m.num(1))
-		x1, y1 := at(m.num(0)+m.num(2), m.num(1)+m.num(3))
-		m.penX, m.penY, m.startX, m.startY = x0, y0, x0, y0
-		if math.Abs(x1-x0) <= thick || math.Abs(y1-y0) <= thick {
-			segment(x0, y0, x1, y1)
-			return
-		}
-		m.area = true
-		segment(x0, y0, x1, y0)
-		segment(x0, y1, x1, y1)
-		segment(x0, y0, x0, y1)
-		segment(x1, y0, x1, y1)
-	case "S", "s", "B", "B*", "b", "b*":
-		m.rule(m.drawn)
-	case "f", "F", "f*":
-		if !m.area {
-			m.rule(m.drawn)
-		}
-		fallthrough
-	case "n":
-		m.drawn, m.area = m.drawn[:0], false
-	}
-}
-
-// rule takes note of what is straight of what was drawn.
-func (m *machine) rule(drawn []rule) {
-	for _, d := range drawn {
-		if len(m.rules) <= maxRules && (d.x1-d.x0 <= thick) != (d.y1-d.y0 <= thick) {
-			m.rules = append(m.rules, d)
-		}
-	}
-	m.drawn, m.area = m.drawn[:0], false
-}
-
 // grids finds the tables among the rules of a page: those that touch one another, around two rows and columns or more.
 func grids(rules []rule) []*grid {
 	if len(rules) > maxRules {

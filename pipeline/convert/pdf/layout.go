@@ -72,10 +72,13 @@ func lines(pieces []piece) []line {
 func (l *line) add(p piece) bool {
 	last := &l.cells[len(l.cells)-1]
 	high := math.Max(l.size, p.size)
-	if math.Abs(l.y-p.y) > high*0.5 || p.x < last.end-high {
+	gap := p.x - last.end
+	if p.rtl && last.parts[len(last.parts)-1].rtl {
+		gap = last.x - p.end
+	}
+	if math.Abs(l.y-p.y) > high*0.5 || gap < -high {
 		return false
 	}
-	gap := p.x - last.end
 	wide := high * 1.5
 	if last.parts[len(last.parts)-1].object != p.object {
 		wide = high
@@ -83,12 +86,12 @@ func (l *line) add(p piece) bool {
 	if gap > wide {
 		l.cells = append(l.cells, span{p.x, p.end, []piece{p}})
 	} else {
-		if gap > math.Min(l.size, p.size)*0.15 && !strings.HasPrefix(p.text, " ") {
+		if gap > math.Min(l.size, p.size)*0.3 && !strings.HasPrefix(p.text, " ") {
 			last.parts = append(last.parts, piece{text: " ", font: p.font, object: p.object,
 				link: sameLink(last.parts, p)})
 		}
 		last.parts = append(last.parts, p)
-		last.end = max(last.end, p.end)
+		last.x, last.end = min(last.x, p.x), max(last.end, p.end)
 	}
 	n := utf8.RuneCountInString(p.text)
 	if n > l.chars {

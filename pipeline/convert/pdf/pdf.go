@@ -1,3 +1,5 @@
+// Package pdf reads the text of PDF files by PDFium, and infers structure from its appearance: headings by size, lists
+// by their marks, tables by rules and columns.
 package pdf
 
 import (
@@ -13,27 +15,13 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
 
+const maxPages = 50_000
+
 // Convert converts a PDF file. One without any text, such as a scan, is unsupported: the text must be read by others.
 func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
-	f, err := open(d.Data)
+	text, err := read(ctx, d.Data)
 	if err != nil {
 		return doc.Markdown{}, err
-	}
-	pages := f.pages()
-	if len(pages) == 0 {
-		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it has no pages")
-	}
-	fonts := map[ref]*font{}
-	var text [][]line
-	for _, p := range pages {
-		if err := ctx.Err(); err != nil {
-			return doc.Markdown{}, context.Cause(ctx)
-		}
-		r := &reader{file: f, ctx: ctx, fonts: fonts}
-		if err := r.page(p); err != nil {
-			return doc.Markdown{}, err
-		}
-		text = append(text, r.lines())
 	}
 	all := slices.Concat(text...)
 	if len(all) == 0 {
@@ -52,29 +40,35 @@ func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	return doc.Markdown{Text: w.w.String()}, nil
 }
 
-// page reads the pieces of a page. Its content may be in several streams, which are one.
-func (r *reader) page(p page) error {
-	parts := r.list(p.dict["Contents"])
-	if s, ok := r.get(p.dict["Contents"]).(*stream); ok {
-		parts = []any{s}
+// read reads the lines of each page. A long document takes several instances one after the other.
+func read(ctx context.Context, data []byte) (text [][]line, err error) {
+	f, err := open(ctx, data)
+	if err != nil {
+		return nil, err
 	}
-	var data []byte
-	for _, v := range parts {
-		s, ok := r.get(v).(*stream)
-		if !ok {
-			continue
+	defer func() { _ = f.Close() }() // an instance that is broken cannot end well
+	if f.pages == 0 {
+		return nil, doc.Fail(doc.KindCorrupt, "it has no pages")
+	}
+	for i := range f.pages {
+		if err := ctx.Err(); err != nil {
+			return nil, context.Cause(ctx)
 		}
-		b, err := r.data(s)
+		if f.handles > maxHandles {
+			_ = f.Close()
+			next, err := open(ctx, data)
+			if err != nil {
+				return nil, err
+			}
+			f = next
+		}
+		r, err := f.read(ctx, i)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		data = append(append(data, b...), '\n')
+		text = append(text, r.lines())
 	}
-	if err := r.content(data, p.resources, identity, 0); err != nil {
-		return err
-	}
-	r.links(p)
-	return nil
+	return text, nil
 }
 
 // writer makes blocks of lines.

@@ -30,11 +30,3 @@ func convert(t *testing.T, name string) (doc.Markdown, error) {
 	}
 	return Convert(t.Context(), doc.Document{Name: name + ".pdf", Data: data})
 }
-
-// Every byte of a string counts: where characters have two, one that is lost garbles all that follow.
-func TestEscapesInStrings(t *testing.T) {
-	l := lexer{b: []byte(`(\n\r\t\b\f\(\)\\\101\7x\` + "\n" + `y)`)}
-	if got := l.next(); got != text("\n\r\t\b\f()\\A\ax"+"y") {
-		t.Errorf("%q", got)
-	}
-}
