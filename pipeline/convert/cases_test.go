@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // cases are real documents in testdata that a reader got wrong once, with the right Markdown, or all that it repeats.

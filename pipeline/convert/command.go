@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 	"github.com/pawl-dev/pawl/store"
 )
 

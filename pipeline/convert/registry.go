@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/convert/mail"
 	"github.com/pawl-dev/pawl/pipeline/convert/ooxml"
@@ -23,6 +22,7 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/convert/pdf"
 	"github.com/pawl-dev/pawl/pipeline/convert/plain"
 	"github.com/pawl-dev/pawl/pipeline/convert/tool"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // Func converts a document to Markdown.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // identify sets the type of a document, and refuses one whose content is of another kind than its name says.

@@ -17,9 +17,9 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/weburl"
 )
 
 // request is the body of a message of the topic NAME.request.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 )
 
 // TestDepthIsTheShortestWay: the shortest way leads over a page that takes long and the redirect of another,

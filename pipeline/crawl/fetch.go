@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
-	"github.com/pawl-dev/pawl/weburl"
 )
 
 // The kinds of failure of a download, beside those of [Rules].

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
 )
 
 // folderMark is the file that tells a folder of pages from one with a person's own files, which is never replaced.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/robotstxt"
+	"github.com/pawl-dev/pawl/pipeline/crawl/robotstxt"
 	"github.com/pawl-dev/pawl/store"
 )
 

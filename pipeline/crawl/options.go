@@ -12,8 +12,8 @@ import (
 
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/crawl/extract"
-	"github.com/pawl-dev/pawl/robotstxt"
-	"github.com/pawl-dev/pawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/robotstxt"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 )
 
 // Options say what is crawled, and how.

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"github.com/pawl-dev/pawl/markdown/charset"
-	"github.com/pawl-dev/pawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // maxLinks bounds the links that are followed from one page.

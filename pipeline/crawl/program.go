@@ -13,9 +13,9 @@ import (
 	"sync"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/weburl"
 )
 
 // Module is a crawl that is described by a program. Its options are those of a module in YAML; Parse reads what

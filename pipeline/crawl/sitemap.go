@@ -6,8 +6,8 @@ import (
 	"net/url"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/sitemap"
-	"github.com/pawl-dev/pawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/sitemap"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 )
 
 const (

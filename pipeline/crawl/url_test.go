@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/pawl-dev/pawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 )
 
 func TestScope(t *testing.T) {

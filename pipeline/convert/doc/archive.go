@@ -8,8 +8,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown/charset"
-	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // What comes out of an archive at most. A bomb has a ratio near 1,000; office files stay far below.

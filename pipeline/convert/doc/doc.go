@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
 )
 
 // Document is what is converted.

@@ -16,9 +16,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // message is what is shown of one.

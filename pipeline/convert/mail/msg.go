@@ -12,8 +12,8 @@ import (
 
 	"github.com/richardlehane/mscfb"
 
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // Properties of a message in Outlook's format, as names of streams begin.

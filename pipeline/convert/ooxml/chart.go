@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // chart writes the data of a chart as a table: categories down, series across.

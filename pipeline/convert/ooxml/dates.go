@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // dateFormat says what of a point in time a format of Excel shows.

@@ -5,9 +5,9 @@ import (
 	"context"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/markdown/markup"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // word is a document of Word that is being converted.

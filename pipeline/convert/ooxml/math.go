@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // tex makes TeX of a formula of Office.

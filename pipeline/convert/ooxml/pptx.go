@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/markdown/markup"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // deck is a presentation that is being converted.

@@ -5,8 +5,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown/markup"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // book is a workbook that is being converted.

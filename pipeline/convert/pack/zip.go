@@ -6,8 +6,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
 )
 
 // maxDepth is how deeply archives may be nested.

@@ -11,8 +11,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/markdown"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
 )
 
 const maxPages = 50_000

@@ -8,9 +8,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/markdown/charset"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 // Text passes on what is Markdown or plain text already, in UTF-8 and with the line ends of Unix.

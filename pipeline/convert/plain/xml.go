@@ -6,10 +6,10 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/pawl-dev/pawl/markdown"
-	"github.com/pawl-dev/pawl/markdown/charset"
-	"github.com/pawl-dev/pawl/markdown/markup"
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // XML shows a document in a block of code. Feeds become headings and texts, and XHTML is read as a page.

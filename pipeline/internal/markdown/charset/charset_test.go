@@ -3,7 +3,7 @@ package charset_test
 import (
 	"testing"
 
-	"github.com/pawl-dev/pawl/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
 )
 
 func TestGuess(t *testing.T) {

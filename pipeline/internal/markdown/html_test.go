@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/markdown"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
 )
 
 func TestHTML(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/weburl"
+	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 )
 
 // maxText is how much of a robots.txt counts (RFC 9309, section 2.5).
