@@ -216,10 +216,6 @@ func (x *exchange) removeTopic() error {
 	if err := x.readOptional(&b); err != nil {
 		return err
 	}
-	remover, err := part[store.TopicRemover](x)
-	if err != nil {
-		return err
-	}
 	topics, err := part[store.Topics](x)
 	if err != nil {
 		return err
@@ -229,7 +225,7 @@ func (x *exchange) removeTopic() error {
 	if _, err := operate.Unused(ctx, x.api.store, topics, name, false); err != nil {
 		return err
 	}
-	if err := remover.RemoveTopic(ctx, name); err != nil {
+	if err := topics.RemoveTopic(ctx, name); err != nil {
 		return err
 	}
 	err = x.audit(ctx, operate.AuditEntry{Action: "topics rm", Target: name, Reason: x.reason(b.Reason)})
@@ -334,7 +330,7 @@ func (x *exchange) onLetter(action string, do func(ctx context.Context, why, id 
 }
 
 func (x *exchange) resolveLetter() error {
-	t, err := part[store.Triage](x)
+	t, err := part[store.DeadLetters](x)
 	if err != nil {
 		return err
 	}
@@ -344,7 +340,7 @@ func (x *exchange) resolveLetter() error {
 }
 
 func (x *exchange) reopenLetter() error {
-	t, err := part[store.Triage](x)
+	t, err := part[store.DeadLetters](x)
 	if err != nil {
 		return err
 	}

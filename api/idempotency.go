@@ -102,7 +102,7 @@ func sameRequest(stored, now string) bool {
 }
 
 func (x *exchange) stillFull(ctx context.Context, msgs []pawl.Message) bool {
-	b, ok := store.As[store.Bounded](x.api.store)
+	b, ok := store.As[store.Topics](x.api.store)
 	if !ok {
 		return false
 	}
