@@ -155,9 +155,9 @@ the first message of the partition that the group has not finished. If a worker 
 partition, that worker is asked to do it: at once if the message waits for a retry,
 otherwise when its handler has returned.`,
 		Example: `  pawl skip $(pawl send mail "poison") --dry-run
-  pawl skip 0199f8a2-1b2c-7d --reason "poisoned by import 17" --yes
-  pawl skip mail --partition 0 --dry-run
-  pawl skip mail --partition 0 --offset 2 --reason "poisoned by import 17" --yes`,
+  pawl skip $(pawl send mail "poison") --reason "poisoned by import 17" --yes
+  pawl skip mail --partition 0 --dry-run --store kafka://localhost:9092
+  pawl skip mail --partition 0 --offset 2 --yes --store kafka://localhost:9092`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if !c.Flags().Changed("partition") {
 				return s.skipID(c.Context(), args[0], reason)

@@ -79,7 +79,8 @@ func (f *messageFilter) check() error {
 	if f.state != "" && !slices.Contains(states, f.state) {
 		return usage("use one of these", "--state is %q; it is %s", f.state, strings.Join(states, ", "))
 	}
-	if name, header := strings.CutPrefix(f.group, "header:"); f.group != "" && f.group != "key" && (!header || name == "") {
+	name, header := strings.CutPrefix(f.group, "header:")
+	if f.group != "" && f.group != "key" && (!header || name == "") {
 		return usage("use key, or header:NAME", "--group-by is %q", f.group)
 	}
 	return checkLimit(f.limit)
