@@ -78,7 +78,7 @@ type API struct {
 	ending  context.CancelFunc
 	wg      sync.WaitGroup
 	boot    string
-	packers sync.Pool // of *gzip.Writer
+	packers sync.Pool    // of *gzip.Writer
 	readers atomic.Int32 // of events
 }
 

@@ -1,0 +1,132 @@
+"""Tests of the client against a built pawl, whose processes are killed."""
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(__file__))
+import pawl  # noqa: E402
+
+BINARY = os.environ.get("PAWL_BINARY", os.path.join(os.path.dirname(__file__), "..", "..", "bin", "pawl"))
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Door:
+    """A pawl api on a port of its own."""
+
+    def __init__(self, store: str) -> None:
+        self.port, self.store = free_port(), store
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([BINARY, "api", "--listen", f"127.0.0.1:{self.port}", "--store", self.store],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tempfile.gettempdir())
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        raise RuntimeError("pawl api does not listen")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Kills(unittest.TestCase):
+    def setUp(self) -> None:
+        self.dir = tempfile.TemporaryDirectory()
+        store = "sqlite:" + os.path.join(self.dir.name, "pawl.db")
+        self.doors = [Door(store), Door(store)]
+        self.client = pawl.Client([d.url for d in self.doors], patience=60)
+
+    def tearDown(self) -> None:
+        for d in self.doors:
+            d.kill()
+        self.dir.cleanup()
+
+    def test_kills(self) -> None:
+        """Nothing is lost and nothing stored twice while two APIs are killed in turns; keys keep their order."""
+        seen: dict[str, list[int]] = {}
+        mu, want = threading.Lock(), 200
+        worker = pawl.Worker(self.client, lease=3)
+
+        @worker.topic("work", concurrency=4)
+        def work(d: pawl.Delivery) -> None:
+            key, n = d.body.decode().split()
+            if d.attempt == 1 and random.random() < 0.05:
+                raise RuntimeError("once more")
+            with mu:
+                seen.setdefault(key, []).append(int(n))
+
+        running = threading.Thread(target=worker.run)
+        running.start()
+        stop = threading.Event()
+
+        def killer() -> None:
+            while not stop.wait(0.7):
+                d = random.choice(self.doors)
+                d.kill()
+                d.start()
+
+        killing = threading.Thread(target=killer)
+        killing.start()
+        ids = set()
+        for n in range(want):
+            ids.add(self.client.send("work", f"k{n % 5} {n}", key=f"k{n % 5}").id)
+        stop.set()
+        killing.join()
+        self.assertEqual(len(ids), want)
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            with mu:
+                if sum(len(set(v)) for v in seen.values()) == want:
+                    break
+            time.sleep(0.1)
+        worker.stop()
+        running.join()
+        for key, numbers in seen.items():
+            self.assertEqual(list(dict.fromkeys(numbers)), sorted(set(numbers)), "order of " + key)
+        self.assertEqual(sum(len(set(v)) for v in seen.values()), want)
+
+    def test_verdicts(self) -> None:
+        worker = pawl.Worker(self.client, lease=5)
+        done = threading.Event()
+
+        @worker.topic("mail")
+        def mail(d: pawl.Delivery) -> None:
+            if d.json()["to"] == "nobody":
+                raise pawl.Permanent("no such address")
+            d.emit("sent", {"to": "ann"})
+
+        @worker.topic("sent")
+        def sent(d: pawl.Delivery) -> None:
+            done.set()
+
+        self.client.send("mail", {"to": "nobody"})
+        self.client.send("mail", {"to": "ann"})
+        running = threading.Thread(target=worker.run)
+        running.start()
+        self.assertTrue(done.wait(30))
+        worker.stop()
+        running.join()
+        with self.assertRaises(pawl.Problem) as caught:
+            self.client.send("mail", "x", priority=101)
+        self.assertEqual((caught.exception.status, caught.exception.fields[0]["field"]), (422, "priority"))
+
+
+if __name__ == "__main__":
+    unittest.main()
