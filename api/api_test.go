@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -306,4 +307,41 @@ func TestHangUp(t *testing.T) {
 	if got := d.lease(`{"topics":["gone"],"wait_seconds":1}`); len(got) != 1 || got[0].Attempt != 1 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// A client that closes its connection when it has the answer keeps what it leased.
+func TestAnswerThatWasReadKeepsItsLease(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	for range 30 {
+		d.want(201, d.post("/v1/topics/kept/messages", `{}`))
+		got := d.lease1(`{"topics":["kept"]}`)
+		time.Sleep(5 * time.Millisecond)
+		if r := d.settle(`{"settlements":[{"token":"` + got + `","verdict":"ack"}]}`); r[0].Action != "acked" {
+			t.Fatalf("settled: %+v", r)
+		}
+	}
+}
+
+// lease1 leases over a connection that is closed with the last byte of the answer.
+func (d *door) lease1(body string) (token string) {
+	d.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, _ = fmt.Fprintf(c, "POST /v1/lease HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\n\r\n%s", len(body), body)
+	var got strings.Builder
+	buf := make([]byte, 4096)
+	for !strings.Contains(got.String(), "]}\n") {
+		n, err := c.Read(buf)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		got.Write(buf[:n])
+	}
+	_ = c.Close()
+	_, after, _ := strings.Cut(got.String(), `"token":"`)
+	token, _, _ = strings.Cut(after, `"`)
+	return token
 }

@@ -1,0 +1,70 @@
+package e2e
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAPIPage types the tutorial of docs/api.md.
+func TestAPIPage(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not there")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	text, err := os.ReadFile("../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tutorial, _ := strings.Cut(string(text), "## Tutorial")
+	tutorial, _, _ = strings.Cut(tutorial, "\n## ")
+	script := "set -e\ntrap 'kill $! && wait' EXIT\n"
+	for i, part := range strings.Split(tutorial, "```") {
+		if code, ok := strings.CutPrefix(part, "sh\n"); ok && i%2 == 1 {
+			script += strings.ReplaceAll(code, "127.0.0.1:8470", address)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "sh", "-c", script)
+	c.Dir = t.TempDir()
+	c.Env = append(os.Environ(), "PAWL_LISTEN=off")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, want := range []string{`"action":"acked"`, `"action":"dead"`, `"operation_id"`, `"receipts"`,
+		`the server is being moved`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %s in\n%s", want, out)
+		}
+	}
+}
+
+// TestPythonClient runs the tests of the client against the built binary.
+func TestPythonClient(t *testing.T) {
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not there")
+	}
+	binary, err := exec.LookPath("pawl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, python, "-B", "-W", "ignore::ResourceWarning", "../clients/python/test_pawl.py")
+	c.Env = append(os.Environ(), "PAWL_BINARY="+binary)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+}
