@@ -248,7 +248,8 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	}
 	off := theirs.Sub(began.Add(took / 2)).Abs().Round(time.Millisecond)
 	d.say(check, over(off, clockWarn, clockFail),
-		"synchronise both clocks with NTP; deliveries are not affected, but times in logs and listings are misleading",
+		"synchronise both clocks with NTP: times in logs and listings are misleading, and what is due counts by the store's "+
+			"clock, at most 10 s late where that is set back",
 		"the store's clock and this one are %v apart", off)
 }
 

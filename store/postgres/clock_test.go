@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // TestClockStepsBack: workers that run go on at once when the server's clock was set back, or forward and
@@ -57,5 +60,76 @@ func TestDutyIsTakenAfterAStepBack(t *testing.T) {
 	z.check(c.QueryRow(z.ctx, "SELECT until > clock_timestamp() + interval '1 minute' FROM "+duty).Scan(&far))
 	if far {
 		t.Error("the duty stays with whoever had it before the step")
+	}
+}
+
+// TestWhatIsDueSurvivesAStepBack: retries, delays, holds, permits and leases of dead workers end when they would have;
+// they waited until the server's clock had caught up. Several processes find the step, and one deals with it.
+func TestWhatIsDueSurvivesAStepBack(t *testing.T) {
+	at := server(t)
+	var skew atomic.Int64
+	cfg := Config{
+		URL: at, Schema: freshSchema(t, at), AutoMigrate: true, MaxConns: 6, NoChores: true,
+		Skew: func() time.Duration { return time.Duration(skew.Load()) },
+	}
+	z := &rig{t, at, cfg, open(t, cfg), t.Context()}
+	z.s.exact = false
+	for _, step := range []time.Duration{-5 * time.Minute, -time.Hour} {
+		var clocks [3]clock
+		stores := []*Store{z.s, open(t, cfg), open(t, cfg)}
+		for i, s := range stores {
+			z.check(s.watch(z.ctx, &clocks[i]))
+		}
+		name := func(what string) string { return what + step.String() }
+		for _, what := range []string{"retried", "held", "leased"} {
+			z.add(name(what), name(what))
+		}
+		ds, err := z.s.Claim(z.ctx, []store.Want{{Topic: "t", Limit: 3}}, store.Lease{For: 2 * time.Second})
+		z.check(err)
+		for _, d := range ds {
+			st := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Retry, After: 2 * time.Second}
+			switch d.ID {
+			case name("held"):
+				st = store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Hold: 2 * time.Second}
+			case name("leased"):
+				continue
+			}
+			refused, err := z.s.Settle(z.ctx, store.NewBatch(st))
+			if z.check(err); len(refused) > 0 {
+				t.Fatal(refused)
+			}
+		}
+		z.add(name("behind"), name("held"))
+		z.appendAll(pawl.Message{ID: name("delayed"), Topic: "t", Delay: 2 * time.Second},
+			pawl.Message{ID: name("far"), Topic: "far", Delay: 90 * time.Minute})
+		pace := store.Pace{Key: "k", Every: time.Second, Burst: 1, N: 1, Within: 3 * time.Second}
+		_, err = z.s.Reserve(z.ctx, pace)
+		z.check(err)
+		skew.Add(int64(step))
+		for i := range 2 { // the third one looks later, and finds it dealt with
+			z.check(stores[i].watch(z.ctx, &clocks[i]))
+		}
+		paced, err := z.s.Reserve(z.ctx, pace)
+		if z.check(err); !paced[0].Taken {
+			t.Errorf("%v: the next permit is there after %v", step, paced[0].Wait)
+		}
+		got := map[string]bool{}
+		for end := time.Now().Add(10 * time.Second); len(got) < 4 && time.Now().Before(end); {
+			time.Sleep(50 * time.Millisecond)
+			for _, d := range z.claim(10, 1) {
+				got[d.ID] = true
+				z.ack(d)
+			}
+		}
+		for _, what := range []string{"retried", "behind", "leased", "delayed"} {
+			if !got[name(what)] {
+				t.Errorf("%v: what was %s does not come", step, what)
+			}
+		}
+		z.check(stores[2].watch(z.ctx, &clocks[2]))
+		r, err := z.s.Get(z.ctx, name("far"))
+		if z.check(err); r.State != store.Delayed {
+			t.Errorf("%v: what is due in 90 minutes is %s", step, r.State)
+		}
 	}
 }

@@ -50,10 +50,13 @@ const (
 // maintain runs until the store ends.
 func (s *Store) maintain() {
 	last := time.Now().Add(-choreEvery / 2)
-	after := int64(0)
+	after, looked := int64(0), clock{}
 	for s.pause(tidyEvery + rand.N(tidyEvery/4)) {
 		s.flushClaims()
 		s.refreshTopics()
+		if !s.cfg.NoChores && time.Since(looked.at) > clockEvery {
+			_ = s.watch(s.ctx, &looked) // it is looked at again
+		}
 		if s.cfg.NoChores || time.Since(last) < choreEvery+rand.N(choreEvery/2) {
 			continue
 		}

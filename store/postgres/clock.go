@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"time"
+)
+
+// Retries, delays, holds, permits and leases end at a moment of the server's clock. When that is set back, what was
+// meant to take a second would take until the clock has caught up. So each process compares that clock with its own
+// monotonic one, and the first that finds a step back moves these moments by as much.
+
+const (
+	clockEvery = 4 * time.Second
+	// leastStep is what counts as a step; less is waited for.
+	leastStep = 5 * time.Second
+	// stepBack moves what is later than it could be, had the clock not been set back: $1 skew, $2 the step, $3 for
+	// how long this process has not looked. Whoever is the second to find the step finds in the row that it was dealt
+	// with meanwhile.
+	stepBack = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $1::interval AS at, $2::interval AS step),
+e AS MATERIALIZED (INSERT INTO @duty AS d (name, until) SELECT 'clock', n.at FROM n
+	ON CONFLICT (name) DO UPDATE SET until = excluded.until
+	WHERE d.until < excluded.until - $3::interval OR d.until > excluded.until RETURNING 1),
+s AS MATERIALIZED (SELECT n.at, n.step, n.at + n.step - interval '10 seconds' AS late FROM n, e),
+l AS (UPDATE @lease l SET until = l.until - s.step FROM s WHERE l.token <= 0 AND l.until > s.late RETURNING 1),
+m AS (UPDATE @mark m SET until = m.until - s.step FROM s WHERE m.scope = ''::bytea AND m.until > s.late RETURNING 1),
+c AS (UPDATE @claim c SET until = CASE WHEN c.until > s.late THEN c.until - s.step ELSE c.until END,
+		ends = CASE WHEN c.ends > s.late THEN c.ends - s.step ELSE c.ends END,
+		hard = CASE WHEN c.hard > s.late THEN c.hard - s.step ELSE c.hard END,
+		started = CASE WHEN c.started > s.at THEN c.started - s.step ELSE c.started END,
+		longer_until = CASE WHEN c.longer_until IS NOT NULL THEN ARRAY(SELECT CASE WHEN x.t > s.late THEN x.t - s.step ELSE x.t END
+			FROM unnest(c.longer_until) WITH ORDINALITY x(t, i) ORDER BY x.i) END
+	FROM s WHERE c.hard > s.late RETURNING 1)
+SELECT (SELECT count(*) FROM e), (SELECT count(*) FROM l), (SELECT count(*) FROM m), (SELECT count(*) FROM c)`
+)
+
+// clock is what the server's clock was when this process last looked.
+type clock struct {
+	server int64 // µs
+	at     time.Time
+}
+
+// watch looks at the server's clock, and deals with a step back.
+func (s *Store) watch(ctx context.Context, c *clock) error {
+	var server int64
+	began := time.Now()
+	if err := s.call(ctx, s.back, read(readClock, set(&server, row.micros), s.skewValue())); err != nil {
+		return err
+	}
+	last := *c
+	away := began.Sub(last.at)
+	step := time.Duration(last.server-server)*time.Microsecond + away
+	if last.at.IsZero() || step < leastStep {
+		*c = clock{server, began}
+		return nil
+	}
+	err := s.within(ctx, s.front, coldSettings, func(t *tx) error {
+		return t.run(ctx, read(stepBack, func(row) error { return nil },
+			s.skewValue(), intervalValue(step), intervalValue(away+time.Since(began)+leastStep)))
+	})
+	if err == nil {
+		*c = clock{server, began}
+		s.sweeper.cleared(0) // what it saw is later than what is due now
+	}
+	return err
+}
