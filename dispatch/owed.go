@@ -53,11 +53,9 @@ func (l *lowest) see(prio int) {
 // something of a lower priority could take it. The caller holds mu.
 func (d *Dispatcher) owe(r *run, st *store.Settlement) {
 	t, last := r.topic, &r.ds[len(r.ds)-1]
-	if r.state != over || !r.full || !r.keyed || r.critical || t.Batch != nil || st.Verdict != store.Ack || st.Hold > 0 ||
-		last.Priority <= t.low.prio || d.phase != working {
-		return
-	}
-	if t.measured && t.mean < worthKeeping*t.gap {
+	ended := r.state == over && st.Verdict == store.Ack && st.Hold == 0
+	if !ended || !r.full || !r.keyed || r.critical || t.Batch != nil || last.Priority <= t.low.prio ||
+		d.phase != working || t.measured && t.mean < worthKeeping*t.gap {
 		return
 	}
 	now := d.now()

@@ -38,8 +38,8 @@ type bells struct {
 	next map[string]*ringing // by lane and kind: the rings that share the next call
 	busy map[string]bool     // a call is under way
 	last map[string]string   // id of the doorbell that was there last
-	// fresh are the newest tokens that callbacks brought, by account: a doorbell that was there before, and a pull under
-	// way, have older ones or none.
+	// fresh are the newest tokens that callbacks brought, by account: a doorbell that was there
+	// before, and a pull under way, have older ones or none.
 	fresh map[string]freshToken
 }
 
