@@ -27,15 +27,16 @@ func TestAPIPage(t *testing.T) {
 	}
 	_, tutorial, _ := strings.Cut(string(text), "## Tutorial")
 	tutorial, _, _ = strings.Cut(tutorial, "\n## ")
-	script := "set -e\ntrap 'kill $! && wait' EXIT\n"
+	var script strings.Builder
+	script.WriteString("set -e\ntrap 'kill $! && wait' EXIT\n")
 	for i, part := range strings.Split(tutorial, "```") {
 		if code, ok := strings.CutPrefix(part, "sh\n"); ok && i%2 == 1 {
-			script += strings.ReplaceAll(code, "127.0.0.1:8470", address)
+			script.WriteString(strings.ReplaceAll(code, "127.0.0.1:8470", address))
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "sh", "-c", script)
+	c := exec.CommandContext(ctx, "sh", "-c", script.String())
 	c.Dir = t.TempDir()
 	c.Env = append(os.Environ(), "PAWL_LISTEN=off")
 	out, err := c.CombinedOutput()

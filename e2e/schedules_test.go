@@ -40,11 +40,12 @@ func TestSchedulesOverKills(t *testing.T) {
 func schedulesOverKills(t *testing.T, url string) {
 	const processes, kills, every = 3, 4, 5 * time.Second
 	dir := t.TempDir()
-	file := "listen: off\nschedules:\n  each: {every: 1s, topic: ticks, missed: all}\n"
+	var file strings.Builder
+	file.WriteString("listen: off\nschedules:\n  each: {every: 1s, topic: ticks, missed: all}\n")
 	for n := range 5 {
-		file += fmt.Sprintf("  s%d: {every: %ds, topic: ticks, missed: all}\n", n, 2+n)
+		file.WriteString(fmt.Sprintf("  s%d: {every: %ds, topic: ticks, missed: all}\n", n, 2+n))
 	}
-	if err := os.WriteFile(dir+"/pawl.yaml", []byte(file), 0o600); err != nil {
+	if err := os.WriteFile(dir+"/pawl.yaml", []byte(file.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := append(os.Environ(), "PAWL_STORE="+url, "NO_COLOR=1")

@@ -257,12 +257,12 @@ func TestAReloadDeclaresSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := ""
+		var got strings.Builder
 		for _, s := range all {
-			got += s.Name + " " + s.Cron + s.Every.String() + " " + s.Origin + ";"
+			got.WriteString(s.Name + " " + s.Cron + s.Every.String() + " " + s.Origin + ";")
 		}
-		if got != want {
-			t.Errorf("got %s, want %s: %s", got, want, logs)
+		if got.String() != want {
+			t.Errorf("got %s, want %s: %s", got.String(), want, logs)
 		}
 	}
 	put("schedules: {a: {every: 1m, topic: t}, b: {every: 1m, topic: t}}\n", "a 1m0s file;b 1m0s file;")
