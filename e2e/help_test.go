@@ -152,6 +152,7 @@ for line in sys.stdin:
 		`pawl work mail --exec 'cat >&2; exit 65' --until-empty`,
 		`pawl send mail --key customer-7 "one"; pawl send mail "two"`,
 		`pawl schedules put nightly --cron '30 2 * * *' --topic mail`,
+		`pawl state put flags beta true`,
 	} {
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir = dir
