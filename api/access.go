@@ -198,8 +198,8 @@ func unauthorized(detail string) *Problem {
 // over reports whether the caller may do something in a topic.
 func (c *caller) over(topic string) bool {
 	return len(c.topics) == 0 || slices.ContainsFunc(c.topics, func(pattern string) bool {
-		beginning, any := strings.CutSuffix(pattern, "*")
-		return topic == pattern || any && strings.HasPrefix(topic, beginning)
+		beginning, every := strings.CutSuffix(pattern, "*")
+		return topic == pattern || every && strings.HasPrefix(topic, beginning)
 	})
 }
 

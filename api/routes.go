@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"strings"
 )
 
 // route is a line of the table of routes: what a caller must be allowed to do, and what the command line and the
@@ -135,6 +134,3 @@ func (x *exchange) carryOut(r *route) error {
 	}
 	return r.do(x)
 }
-
-// pattern is the path of a route in a description: without the dots of the multiplexer.
-func pattern(path string) string { return strings.ReplaceAll(path, "...}", "}") }

@@ -57,9 +57,9 @@ func (z *rig) repeats() {
 		if key != "" {
 			m.Key = []byte(key)
 		}
-		append := store.NewBatch(m, m, m)
+		sent := store.NewBatch(m, m, m)
 		for range 2 {
-			rs, err := z.s.Append(z.ctx, append)
+			rs, err := z.s.Append(z.ctx, sent)
 			if z.check(err); len(rs) != 3 || rs[0].DuplicateOf != "" {
 				z.Fatalf("%+v", rs)
 			}
