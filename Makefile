@@ -12,8 +12,8 @@ FUZZTIME ?= 3s
 SOAK     ?= 1h
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # The packages whose tests ask for a server, by how they run: dev/served.txt.
-served    = $$(awk '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
-UNITS    ?= $$($(GO) list ./... | grep -v /e2e)
+served    = $$(awk -v ORS=' ' '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
+UNITS    ?= $$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')
 # Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
 UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|strict)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
 BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
