@@ -144,7 +144,11 @@ func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migratio
 
 func (s *Store) migrateStep(ctx context.Context, tx pgx.Tx, step sqlstore.Step, sql string) (store.Migration, error) {
 	m := store.Migration{Version: step.Version, Name: step.Name}
-	if _, err := tx.Conn().PgConn().Exec(ctx, s.named(sql)).ReadAll(); err != nil {
+	script := s.named(sql)
+	if step.Version == 1 && sql != step.Down {
+		script += s.sendScript()
+	}
+	if _, err := tx.Conn().PgConn().Exec(ctx, script).ReadAll(); err != nil {
 		return m, err
 	}
 	if sql == step.Down {

@@ -55,7 +55,7 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 // outboxScript makes the outbox of this store.
 func (s *Store) outboxScript() string {
 	rank := sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint", "0", "t.ageing")
-	return s.named(strings.Replace(outboxSQL, "{rank}", rank, 1))
+	return s.named(strings.NewReplacer("{rank}", rank, "{id}", newID).Replace(outboxSQL))
 }
 
 // OutboxInstalled implements Outbox of package project.

@@ -71,8 +71,7 @@ BEGIN
 	headers := json_strip_nulls(json_build_object('op', NEW.op, 'version', NEW.version::text, 'trace_id', left(NEW.trace_id, 256)));
 	INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body) VALUES (
 		n, n, rank, since, t.id, 0, 0,
-		set_byte(set_byte(decode(lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0'), 'hex')
-			|| substring(uuid_send(gen_random_uuid()) FROM 7), 6, 112 + (n % 16)::int), 7, ((n >> 4) % 256)::int),
+		{id},
 		convert_to(NEW.doc_id, 'UTF8'), '',
 		json_build_object('n', octet_length(NEW.op || NEW.version) + 9 + coalesce(octet_length(left(NEW.trace_id, 256)) + 8, 0), 'h', headers)::text,
 		convert_to(NEW.doc, 'UTF8'));

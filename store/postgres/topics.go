@@ -107,10 +107,12 @@ func readTopic(r row) (*topic, error) {
 }
 
 // orderClass is the first half of the key of order locks.
-func (s *Store) orderClass() []byte {
+func (s *Store) orderClass() []byte { return int4Value(s.orderNumber()) }
+
+func (s *Store) orderNumber() int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte("pawl order " + s.cfg.Schema)) // a hash never fails
-	return int4Value(int32(h.Sum32()))
+	return int32(h.Sum32())
 }
 
 // loadTopics reads all settings.
