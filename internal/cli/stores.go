@@ -118,10 +118,10 @@ func describeStores(w io.Writer, backends []open.Backend, notes []string) {
 }
 
 func (s *session) migrate() *cobra.Command {
-	return noun("migrate", "The schema of a store: up, down, status",
+	return noun("migrate", "The schema of a store: up, down, status, grants",
 		`An embedded store brings its schema up to date when it is opened. On a
 server that needs these commands, or --auto-migrate.`,
-		s.migrateUp(), s.migrateDown(), s.migrateStatus())
+		s.migrateUp(), s.migrateDown(), s.migrateStatus(), s.migrateGrants())
 }
 
 // stepInfo is a step of a schema, as JSON.
@@ -222,6 +222,39 @@ func (s *session) migrateStatus() *cobra.Command {
 				return err
 			}
 			return s.listSteps(c.Context(), m, false, "the store has no schema")
+		},
+	}
+}
+
+// granter is a store of a database whose users need grants to append by SQL.
+type granter interface {
+	SendGrants(ctx context.Context, role string) ([]string, error)
+}
+
+func (s *session) migrateGrants() *cobra.Command {
+	return &cobra.Command{
+		Use: "grants ROLE", Short: "Print what lets a database role call pawl_send", Args: count(1, 1, "a role"),
+		Long: "Prints the GRANT statements with which a role of the database appends by SQL, in its own transactions,\n" +
+			"and can do nothing else with the store. It changes nothing: give them to psql. PostgreSQL only.",
+		Example: `  pawl migrate grants shop
+  pawl migrate grants shop | psql "$DATABASE_URL"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			opened, err := s.openAs(c.Context(), open.Config{Look: true})
+			if err != nil {
+				return err
+			}
+			g, err := partOf[granter](opened, "print grants")
+			if err != nil {
+				return err
+			}
+			lines, err := g.SendGrants(c.Context(), args[0])
+			if err != nil {
+				return cannot(err, "print grants")
+			}
+			for _, line := range lines {
+				_, _ = fmt.Fprintln(s.out, line) // the error comes again with Flush
+			}
+			return s.out.Flush()
 		},
 	}
 }

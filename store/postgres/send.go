@@ -1,9 +1,13 @@
 package postgres
 
 import (
+	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -26,4 +30,33 @@ func (s *Store) sendScript() string {
 		"{waiting}", strings.ReplaceAll(countWaiting, "$1::int", "number"),
 		"{rank}", sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint + wait", "priority", "t.ageing"),
 	).Replace(sendSQL))
+}
+
+// sendGrants are the grants for $2 on what came with the schema $1.
+const sendGrants = `SELECT format('GRANT USAGE ON SCHEMA %I TO %s;', $1::text, quote_ident($2)) AS line, 0 AS n FROM pg_proc p
+		WHERE p.proname = 'pawl_send' AND p.pronamespace = $1::text::regnamespace
+	UNION SELECT format('GRANT EXECUTE ON FUNCTION %s.pawl_send(%s) TO %s;', p.pronamespace::regnamespace, oidvectortypes(p.proargtypes),
+		quote_ident($2)), 1
+	FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
+	WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = ($1 || '.send_options()')::regprocedure AND p.proname = 'pawl_send'
+	ORDER BY n, line`
+
+// SendGrants returns the statements that let a role call pawl_send, and nothing else.
+func (s *Store) SendGrants(ctx context.Context, role string) (grants []string, err error) {
+	err = s.guard(ctx, "grants", func(ctx context.Context) error {
+		rows, err := s.front.Query(ctx, sendGrants, s.cfg.Schema, role)
+		if err != nil {
+			return err
+		}
+		grants, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (line string, err error) {
+			var n int
+			err = r.Scan(&line, &n)
+			return line, err
+		})
+		if err == nil && len(grants) == 0 {
+			return errors.New("pawl_send is not there")
+		}
+		return err
+	})
+	return grants, err
 }

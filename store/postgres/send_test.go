@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -85,7 +86,8 @@ func TestSendIsAppend(t *testing.T) {
 			c.m.Topic, c.m.Body = "mail", []byte(`{"to": "é"}`)
 			look := func() (rows string) {
 				const all = `SELECT concat_ws(E'\n', 
-					(SELECT (m.lane - m.seq * (m.lane > 0)::int, m.rank - (extract(epoch FROM m.vis) * 1000000)::bigint,
+					(SELECT (m.lane - m.seq * (m.lane > 0)::int,
+					m.rank - (extract(epoch FROM m.vis) * 1000000)::bigint,
 					m.topic, m.prio, m.replays, CASE WHEN $1 THEN m.id END, m.key, m.uniq, m.body, nullif(m.meta, '')::jsonb)::text
 					FROM @msg m),
 					(SELECT (s.band % 128, s.lane, s.rank - m.rank, s.seq - m.seq)::text FROM @slot s, @msg m),
@@ -157,6 +159,7 @@ func TestSendBodies(t *testing.T) {
 // TestSendRefuses: an invalid message raises 22023 with the reason, and nothing is stored.
 func TestSendRefuses(t *testing.T) {
 	s, app := withSend(t)
+	const manyHeaders = "SELECT jsonb_build_object('headers', jsonb_object_agg(i::text, '')) FROM generate_series(1, 129) i"
 	long := strings.Repeat("x", 1025)
 	for call, want := range map[string]string{
 		`null, 'b'`:                                      "topic is null",
@@ -184,8 +187,8 @@ func TestSendRefuses(t *testing.T) {
 		`'t', 'b', null, '{"headers": []}'`:              "headers is of type array",
 		`'t', 'b', null, '{"headers": {"a": 1}}'`:        "headers need",
 		`'t', 'b', null, '{"headers": {"": "a"}}'`:       "headers need",
-		`'t', 'b', null, jsonb_build_object('headers', jsonb_build_object('a', repeat('x', 32768)))`:                           "headers are 32769 bytes",
-		`'t', 'b', null, (select jsonb_build_object('headers', jsonb_object_agg(i::text, '')) from generate_series(1, 129) i)`: "headers are 129",
+		`'t', 'b', null, ('{"headers": {"a": "' || repeat('x', 32768) || '"}}')::jsonb`:         "headers are 32769 bytes",
+		`'t', 'b', null, (` + manyHeaders + `)`:                                                 "headers are 129",
 		`'t', 'b', null, '{"unique_scope": "s"}'`:                                               "unique_key is empty",
 		`'t', 'b', null, '{"unique_for_seconds": 0}'`:                                           "unique_key is empty",
 		`'t', 'b', null, '{"until_claimed": true}'`:                                             "unique_key is empty",
@@ -396,4 +399,74 @@ func TestSendGoesWithTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSend(t, app, "mail", "b", nil, `{}`)
+}
+
+// TestSendNeedsExecute: a role with the grants sends, and reads no table; one without them does not send.
+func TestSendNeedsExecute(t *testing.T) {
+	s, app := withSend(t)
+	ctx := t.Context()
+	role := `Shop "` + s.cfg.Schema
+	quoted := pgx.Identifier{role}.Sanitize()
+	at := os.Getenv("PAWL_TEST_POSTGRES_ADMIN")
+	if at == "" {
+		t.Skip("PAWL_TEST_POSTGRES_ADMIN is not set, who makes a role")
+	}
+	admin := application(t, at)
+	execute(t, admin, "CREATE ROLE "+quoted+"; GRANT "+quoted+" TO "+pgx.Identifier{app.Config().User}.Sanitize())
+	t.Cleanup(func() {
+		_, err := app.Exec(context.Background(), "DROP OWNED BY "+quoted)
+		_, err2 := admin.Exec(context.Background(), "DROP ROLE "+quoted)
+		if err := errors.Join(err, err2); err != nil {
+			t.Error(err)
+		}
+	})
+	execute(t, app, "GRANT USAGE ON SCHEMA "+app.Config().RuntimeParams["search_path"]+" TO "+quoted)
+	as := func(sql string) error {
+		execute(t, app, "SET ROLE "+quoted)
+		defer execute(t, app, "RESET ROLE")
+		_, err := app.Exec(ctx, sql)
+		return err
+	}
+	const send = "SELECT pawl_send('mail', 'b')"
+	if err := as(send); err == nil {
+		t.Error("a role without grants sends")
+	}
+	grants, err := s.SendGrants(ctx, role)
+	if err != nil || len(grants) != 3 {
+		t.Fatalf("grants %q, %v", grants, err)
+	}
+	for _, g := range grants {
+		if !strings.HasPrefix(g, "GRANT EXECUTE ON FUNCTION ") {
+			t.Errorf("it grants more: %s", g)
+		}
+		execute(t, app, g)
+	}
+	for _, body := range []string{"'b'", "'b'::bytea", "'{}'::jsonb"} {
+		if err := as("SELECT pawl_send('mail', " + body + ")"); err != nil {
+			t.Errorf("pawl_send of %s: %v", body, err)
+		}
+	}
+	for _, sql := range []string{
+		"SELECT * FROM @msg", "SELECT @send('mail', 'b', NULL, '{}')", "SELECT nextval('@msg_seq')",
+	} {
+		if err := as(s.named(sql)); err == nil {
+			t.Errorf("the role may %s", sql)
+		}
+	}
+
+	// A second store of the database finds the name taken, and has the function in its schema.
+	second := open(t, Config{URL: s.cfg.URL, Schema: freshSchema(t, s.cfg.URL), AutoMigrate: true, NoChores: true})
+	grants, err = second.SendGrants(ctx, role)
+	if err != nil || len(grants) != 4 || !strings.HasPrefix(grants[0], "GRANT USAGE ON SCHEMA "+second.cfg.Schema) {
+		t.Fatalf("grants of the second store: %q, %v", grants, err)
+	}
+	for _, g := range grants {
+		execute(t, app, g)
+	}
+	if err := as(second.named("SELECT @pawl_send('mail', 'second')")); err != nil {
+		t.Error(err)
+	}
+	if ds := claimAll(t, second, "mail"); len(ds) != 1 {
+		t.Errorf("%d of 1 deliveries of the second store", len(ds))
+	}
 }
