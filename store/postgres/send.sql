@@ -98,6 +98,7 @@ DECLARE
 	t record;
 	n bigint;
 	since timestamptz;
+	place bigint;
 	home bigint;
 	eid bytea;
 	first bytea;
@@ -186,8 +187,18 @@ BEGIN
 			EXIT WHEN FOUND;
 		END LOOP;
 	END IF;
+	place := {rank};
+	IF given IS NULL AND wait = 0 THEN -- most are such: in one statement
+		WITH m AS (INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body) VALUES (
+			coalesce(home, n), n, place, since, t.id, priority, 0, eid, CASE WHEN lane_key IS NULL THEN '' ELSE convert_to(lane_key, 'UTF8') END,
+			CASE WHEN lasting <= 0 THEN uniq_row ELSE '' END, about, payload)),
+		s AS (INSERT INTO @slot (band, rank, seq, lane) VALUES (t.id * 512::bigint + 128 + priority, place, n, home))
+		INSERT INTO @tally (topic, what, n) VALUES (t.id, 1, 1);
+		PERFORM pg_notify('pawl_{schema}', 'sql ' || t.id);
+		RETURN encode(eid, 'hex')::uuid::text;
+	END IF;
 	INSERT INTO @msg (lane, seq, rank, vis, topic, prio, replays, id, key, uniq, meta, body) VALUES (
-		CASE WHEN wait = 0 THEN coalesce(home, n) ELSE n END, n, {rank}, since + wait * interval '1 microsecond', t.id, priority, 0, eid,
+		CASE WHEN wait = 0 THEN coalesce(home, n) ELSE n END, n, place, since + wait * interval '1 microsecond', t.id, priority, 0, eid,
 		CASE WHEN lane_key IS NULL THEN '' ELSE convert_to(lane_key, 'UTF8') END, CASE WHEN lasting <= 0 THEN uniq_row ELSE '' END, about, payload)
 		ON CONFLICT (id) DO NOTHING;
 	-- Another transaction stored the id meanwhile, or the message of that id died or was acked.
@@ -199,7 +210,7 @@ BEGIN
 		RETURN given;
 	END IF;
 	IF wait = 0 THEN
-		INSERT INTO @slot (band, rank, seq, lane) VALUES (t.id * 512::bigint + 128 + priority, {rank}, n, home);
+		INSERT INTO @slot (band, rank, seq, lane) VALUES (t.id * 512::bigint + 128 + priority, place, n, home);
 		PERFORM pg_notify('pawl_{schema}', 'sql ' || t.id);
 	ELSE
 		INSERT INTO @lease (lane, token, reach, first, last, until) VALUES (n, CASE WHEN home IS NULL THEN 0 ELSE -1 END,

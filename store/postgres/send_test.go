@@ -57,6 +57,20 @@ func claimAll(t *testing.T, s *Store, topic string) []pawl.Delivery {
 	return ds
 }
 
+// rowsOfOne are all rows of the only message of a store, $1 with its id, but for what differs between two appends.
+const rowsOfOne = `SELECT concat_ws(E'\n',
+	(SELECT (m.lane - m.seq * (m.lane > 0)::int,
+	m.rank - (extract(epoch FROM m.vis) * 1000000)::bigint,
+	m.topic, m.prio, m.replays, CASE WHEN $1 THEN m.id END, m.key, m.uniq, m.body,
+	nullif(m.meta, '')::jsonb)::text
+	FROM @msg m),
+	(SELECT (s.band % 128, s.lane, s.rank - m.rank, s.seq - m.seq)::text FROM @slot s, @msg m),
+	(SELECT (l.lane - m.lane, l.token, l.reach, l.first - m.seq, l.last - m.seq, l.until - m.vis)::text
+	FROM @lease l, @msg m),
+	(SELECT (u.k, CASE WHEN u.until = 'infinity' THEN NULL ELSE u.until - m.vis END,
+	u.until IS NULL, u.id = m.id)::text FROM @uniq u, @msg m),
+	(SELECT (y.topic, y.what, y.n)::text FROM @tally y))`
+
 // TestSendIsAppend: what SQL sends is what Append stores, field by field and row by row.
 func TestSendIsAppend(t *testing.T) {
 	s, app := withSend(t)
@@ -78,25 +92,16 @@ func TestSendIsAppend(t *testing.T) {
 		{`{"unique_key": "u"}`, pawl.Message{Unique: pawl.Unique{Key: "u"}}},
 		{`{"unique_key": "` + strings.Repeat("é", 99) + `", "unique_scope": "s", "unique_for_seconds": 1.5}`,
 			pawl.Message{Unique: pawl.Unique{Key: strings.Repeat("é", 99), Scope: "s", For: 1500 * time.Millisecond}}},
-		{`{"unique_key": "u", "until_claimed": true}`, pawl.Message{Unique: pawl.Unique{Key: "u", For: pawl.UntilClaimed}}},
-		{`{"unique_key": "u", "unique_for_seconds": 1e300}`, pawl.Message{Unique: pawl.Unique{Key: "u", For: pawl.Forever}}},
+		{`{"unique_key": "u", "until_claimed": true}`,
+			pawl.Message{Unique: pawl.Unique{Key: "u", For: pawl.UntilClaimed}}},
+		{`{"unique_key": "u", "unique_for_seconds": 1e300}`,
+			pawl.Message{Unique: pawl.Unique{Key: "u", For: pawl.Forever}}},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			execute(t, app, "TRUNCATE "+s.named("@msg, @slot, @lease, @uniq, @tally, @claim"))
 			c.m.Topic, c.m.Body = "mail", []byte(`{"to": "é"}`)
 			look := func() (rows string) {
-				const all = `SELECT concat_ws(E'\n', 
-					(SELECT (m.lane - m.seq * (m.lane > 0)::int,
-					m.rank - (extract(epoch FROM m.vis) * 1000000)::bigint,
-					m.topic, m.prio, m.replays, CASE WHEN $1 THEN m.id END, m.key, m.uniq, m.body, nullif(m.meta, '')::jsonb)::text
-					FROM @msg m),
-					(SELECT (s.band % 128, s.lane, s.rank - m.rank, s.seq - m.seq)::text FROM @slot s, @msg m),
-					(SELECT (l.lane - m.lane, l.token, l.reach, l.first - m.seq, l.last - m.seq, l.until - m.vis)::text
-					FROM @lease l, @msg m),
-					(SELECT (u.k, CASE WHEN u.until = 'infinity' THEN NULL ELSE u.until - m.vis END,
-					u.until IS NULL, u.id = m.id)::text FROM @uniq u, @msg m),
-					(SELECT (y.topic, y.what, y.n)::text FROM @tally y))`
-				if err := app.QueryRow(ctx, s.named(all), c.m.ID != "").Scan(&rows); err != nil {
+				if err := app.QueryRow(ctx, s.named(rowsOfOne), c.m.ID != "").Scan(&rows); err != nil {
 					t.Fatal(err)
 				}
 				return rows
