@@ -1,6 +1,6 @@
 // Package fingerprint groups failures that have one cause. A text is read once, from
-// left to right: recognisers, a table in recognise.go, tell what varies from one
-// failure to the next, and it is left out; the words stay.
+// left to right: a table of patterns finds what varies from one failure to the next,
+// and it is left out; the words stay.
 package fingerprint
 
 import (
@@ -31,22 +31,18 @@ func Of(kind pawl.Kind, text string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// tellingLine is the line of a text that says what happened: the first one, but
-// of a traceback of Python the last one.
+// tellingLine is the line of a text that says what happened: the first one, but of a traceback of Python the last
+// one that is not indented.
 func tellingLine(text string) string {
-	first := ""
-	for line := range strings.Lines(text) {
-		if first = strings.TrimRight(line, "\r\n"); strings.TrimSpace(first) != "" {
-			break
-		}
-	}
-	if !strings.HasPrefix(first, "Traceback (most recent call last)") && !strings.HasPrefix(first, `  File "`) {
+	trimmed := strings.TrimSpace(text)
+	first, rest, _ := strings.Cut(trimmed, "\n")
+	if !strings.HasPrefix(first, "Traceback (most recent call last)") &&
+		(!strings.HasPrefix(first, `File "`) || strings.HasPrefix(text, "File")) {
 		return first
 	}
-	for rest := strings.TrimRight(text, " \r\n"); rest != ""; {
+	for rest != "" {
 		at := strings.LastIndexByte(rest, '\n')
-		line := strings.TrimRight(rest[at+1:], "\r")
-		if line != "" && line[0] != ' ' && line[0] != '\t' {
+		if line := rest[at+1:]; strings.TrimLeft(line, " \t\r") == line && line != "" {
 			return line
 		}
 		rest = rest[:max(at, 0)]
@@ -136,69 +132,56 @@ func (a *alike) vary() {
 	a.unit()
 }
 
-// unit passes over what belongs to the number before: its unit, or the rest of a
-// version.
+// unit passes over what belongs to the number before: its unit, or the rest of a version.
 func (a *alike) unit() {
-	if rest := a.in[a.at:]; len(rest) > 0 && strings.IndexByte(" %-.+~", rest[0]) >= 0 {
-		if strings.HasPrefix(rest, "%") {
-			a.at++
-			return
-		}
-		if strings.HasPrefix(rest, " %") && (len(rest) == 2 || !isWord(rest[2])) {
-			a.at += 2
-			return
-		}
-	}
-	if !isDigit(a.before()) {
+	rest := a.in[a.at:]
+	if strings.HasPrefix(rest, "%") || strings.HasPrefix(rest, " %") && (len(rest) == 2 || !isWord(rest[2])) {
+		a.at += strings.IndexByte(rest, '%') + 1
 		return
 	}
-	at := a.at
-	if at < len(a.in) && strings.IndexByte(" -.+~", a.in[at]) >= 0 {
-		at++
+	if rest == "" || !isDigit(a.before()) {
+		return
 	}
-	end := span(a.in, at, len(a.in), "")
-	switch {
-	case end == at:
-	case at > a.at && a.in[a.at] != ' ':
-		if isRelease(strings.TrimRight(a.in[at:end], "0123456789")) {
-			a.at = end
-		}
-	case isUnit(a.in[at:end]):
-		a.at = end
+	gap := 0
+	if strings.IndexByte(" -.+~", rest[0]) >= 0 {
+		gap = 1
+	}
+	end := span(rest, gap, len(rest), "")
+	if w := rest[gap:end]; gap == 1 && rest[0] != ' ' && isRelease(strings.TrimRight(w, digits)) ||
+		(gap == 0 || rest[0] == ' ') && isUnit(w) {
+		a.at += end
 	}
 }
+
+const digits = "0123456789"
 
 // word takes a word, or what is left of one: letters and digits.
 func (a *alike) word() {
 	start := a.at
-	s := shape{hex: true}
-	for a.at < len(a.in) && isWord(a.in[a.at]) {
-		s.add(a.in[a.at])
-		a.at++
-	}
+	a.at = span(a.in, start, len(a.in), "")
 	w := a.in[start:a.at]
+	unit := strings.TrimLeft(w, digits)
+	letters := strings.TrimRight(w, digits)
 	switch {
-	case s.digits == 0:
-		a.plain(w, &s)
-	case a.isCode(w, start, &s):
+	case !strings.ContainsAny(w, digits):
+		a.plain(w)
+	case a.isCode(w, start):
 		a.out = append(a.out, w...)
-	case s.changes > 1 || s.hex || strings.HasPrefix(w, "0x") || a.isID(w, start):
-		a.prefix(start, s.digits < len(w) || len(w) >= 12)
+	case unit != w && strings.ContainsAny(unit, digits), unit == w && strings.ContainsAny(letters, digits),
+		strings.Trim(w, hexDigits) == "", strings.HasPrefix(w, "0x"), gibberish(letters):
 		a.vary()
-	case isDigit(w[0]):
-		unit := strings.TrimLeft(w, "0123456789")
+	case unit != w:
+		a.at -= len(unit)
 		if isUnit(unit) || isZone(unit) || len(unit) >= 6 {
 			unit = ""
 		}
-		a.at -= len(unit)
 		a.vary()
 		if a.at < start+len(w) {
 			a.out = append(a.out, unit...)
 			a.at = start + len(w)
 		}
 	default:
-		letters := strings.TrimRight(w, "0123456789")
-		if !isMoney(letters) && !gibberish(letters) {
+		if !isMoney(letters) {
 			a.out = append(a.out, letters...)
 		}
 		a.vary()
@@ -210,74 +193,30 @@ func (a *alike) word() {
 }
 
 // plain takes a word without digits.
-func (a *alike) plain(w string, s *shape) {
-	switch n := len(a.out); {
-	case len(w) >= 6 && (s.hex && isHexID(w) || len(w) >= 9 && gibberish(w)), a.isSuffix(w),
-		len(w) >= 12 && a.isMixed(w):
-		a.prefix(a.at-len(w), true)
+func (a *alike) plain(w string) {
+	out := string(a.out[max(a.from, len(a.out)-2):])
+	switch {
+	case isHexID(w), gibberish(w), (isTimeWord(w) || isMoney(w)) && a.dateAhead(),
+		isZone(w) && strings.HasSuffix(strings.TrimRight(out, " "), "#"),
+		// the end of the name of a pod
+		out == "#-" && len(w) == 5 && a.in[a.at-6] == '-' && !strings.ContainsAny(w, "aeiouy"):
 		a.vary()
 		return
-	case (isTimeWord(w) || isMoney(w)) && a.dateAhead():
-		a.vary()
-		return
-	case isZone(w) && strings.HasSuffix(strings.TrimRight(string(a.out[max(a.from, n-2):]), " "), "#"):
-		a.vary()
-		return
-	case n-a.from > 1 && a.out[n-1] == ' ' && a.out[n-2] == '#' && len(w) > 3 && w[len(w)-1] == 's':
+	case out == "# " && len(w) > 3 && w[len(w)-1] == 's':
 		w = w[:len(w)-1] // one attempt, two attempts
 	}
 	a.out = append(a.out, w...)
 	a.code = 0
 	if announcesCode(w) || strings.EqualFold(w, "error") && a.last == "returned" {
 		if w == "HTTP" && strings.HasPrefix(a.in[a.at:], "/") { // HTTP/1.1 404
-			a.at = a.skip(a.at+1, "0123456789.")
+			a.at = a.skip(a.at+1, digits+".")
 		}
 		a.code = a.at
 	}
 }
 
-// isSuffix tells the last five characters of a pod's name, without a vowel.
-func (a *alike) isSuffix(w string) bool {
-	return len(w) == 5 && len(a.out) > a.from+1 && a.before() != ' ' && string(a.out[len(a.out)-2:]) == "#-" &&
-		!strings.ContainsAny(w, "aeiouy")
-}
-
-// isMixed tells letters of both cases behind the short prefix of an id: names with
-// an underscore seldom have capitals.
-func (a *alike) isMixed(w string) bool {
-	start := a.at - len(w)
-	from := start - 1
-	for from > 0 && start-from < 7 && 'a' <= a.in[from-1] && a.in[from-1] <= 'z' {
-		from--
-	}
-	return from >= 0 && a.in[start-1] == '_' && start-from > 2 && start-from < 7 &&
-		(from == 0 || !isToken(a.in[from-1]) || a.in[from-1] == '=') &&
-		(a.at == len(a.in) || a.in[a.at] != '_') && strings.ToLower(w) != w && strings.ToUpper(w) != w
-}
-
-// prefix takes back what is in front of a long id, as in usr_0a1b2c3d4e5f: it
-// would be cut out, too, if the id read like a token.
-func (a *alike) prefix(start int, id bool) {
-	from := start
-	for from > 0 && start-from < 10 && (isWord(a.in[from-1]) && !isDigit(a.in[from-1]) || a.in[from-1] == '_') {
-		from--
-	}
-	p := a.in[from:start]
-	if id && a.at-from >= 16 && len(p) > 1 && p[len(p)-1] == '_' &&
-		(from == 0 || a.in[from-1] == '=' || !isToken(a.in[from-1])) &&
-		strings.HasSuffix(string(a.out[max(a.from, len(a.out)-len(p)):]), p) {
-		a.out = a.out[:len(a.out)-len(p)]
-	}
-}
-
-// isID tells what is behind the prefix of an id, such as in ord_x7kqzw.
-func (a *alike) isID(w string, start int) bool {
-	return len(w) >= 6 && start > 1 && a.in[start-1] == '_' && a.shut < start &&
-		(a.at == len(a.in) || a.in[a.at] != '_' && a.in[a.at] != '-')
-}
-
-// isCode tells whether w is a code that was announced.
-func (a *alike) isCode(w string, start int, s *shape) bool {
+// isCode reports whether w is a code that was announced.
+func (a *alike) isCode(w string, start int) bool {
 	if a.code == 0 || start-a.code > 3 || strings.Trim(a.in[a.code:start], " =:([\"'") != "" {
 		return false
 	}
@@ -285,17 +224,9 @@ func (a *alike) isCode(w string, start int, s *shape) bool {
 	if a.in[a.code] == '=' {
 		most = 6
 	}
+	sql := strings.HasSuffix(a.in[:a.code], "SQLSTATE") && len(w) == 5
 	a.code = 0
-	return s.digits == len(w) && len(w) <= most || len(w) == 5 &&
-		strings.HasSuffix(strings.TrimRight(a.in[:start], " =:("), "SQLSTATE")
-}
-
-// until is the next place of one of the bytes, or the end.
-func (a *alike) until(at int, bytes string) int {
-	if n := strings.IndexAny(a.in[at:], bytes); n >= 0 {
-		return at + n
-	}
-	return len(a.in)
+	return sql || len(w) <= most && strings.Trim(w, digits) == ""
 }
 
 // skip is the place behind the bytes from at on.
@@ -303,11 +234,8 @@ func (a *alike) skip(at int, bytes string) int {
 	return len(a.in) - len(strings.TrimLeft(a.in[at:], bytes))
 }
 
-// dateAhead tells whether a number follows, as behind a month, or a month.
+// dateAhead reports whether a number follows, as behind a month, or a month.
 func (a *alike) dateAhead() bool {
 	at := a.skip(a.at, " ,.-/")
-	if at == a.at || at == len(a.in) {
-		return false
-	}
-	return isDigit(a.in[at]) || isTimeWord(a.in[at:span(a.in, at, 10, "")])
+	return at > a.at && at < len(a.in) && (isDigit(a.in[at]) || isTimeWord(a.in[at:span(a.in, at, 10, "")]))
 }

@@ -4,7 +4,7 @@ import "strings"
 
 // This file knows the words around what varies, and how words read.
 
-// among returns a function that tells the words of a list.
+// among returns a function that reports whether a word is in a list.
 func among(list string) func(w string) bool {
 	words := map[string]bool{}
 	for w := range strings.FieldsSeq(list) {
@@ -13,89 +13,93 @@ func among(list string) func(w string) bool {
 	return func(w string) bool { return words[w] }
 }
 
-// inAnyCase is like among, for words in small letters, and tells them in capitals, too.
+// inAnyCase is like among, for words in small letters, and knows them in capitals, too.
 func inAnyCase(list string) func(w string) bool {
-	tells := among(list)
-	return func(w string) bool { return tells(strings.ToLower(w)) }
+	has := among(list)
+	return func(w string) bool { return has(strings.ToLower(w)) }
 }
 
-// isUnit tells units of numbers.
-var isUnit = among(`
-	ns us µs μs ms s m h d sec secs second seconds min mins minute minutes hour hours day days millisecond
-	milliseconds microseconds B b k K M G T kB KB MB GB TB KiB MiB GiB TiB Ki Mi Gi byte bytes week weeks month
-	months year years PB PiB EiB Gb Mb kb Kb bit bits bps EUR USD GBP CHF JPY CNY RMB € £ ¥ Z x th st nd rd`)
+var (
+	isUnit = among(`ns us µs μs ms s m h d sec secs second seconds min mins minute minutes hour hours day days
+		millisecond milliseconds microseconds B b k K M G T kB KB MB GB TB KiB MiB GiB TiB Ki Mi Gi byte bytes week
+		weeks month months year years PB PiB EiB Gb Mb kb Kb bit bits bps EUR USD GBP CHF JPY CNY RMB € £ ¥ Z x th st
+		nd rd`)
+	// isTimeWord are words of a date, if a number follows; zones are behind a time.
+	isTimeWord = among(`Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec January February March April June July August
+		September October November December Mon Tue Wed Thu Fri Sat Sun Monday Tuesday Wednesday Thursday Friday
+		Saturday Sunday`)
+	zones = among(`UTC GMT CET CEST EST EDT PST PDT MSK CST CDT MST MDT BST IST JST KST WET WEST EET EEST HKT SGT AEST
+		AEDT NZST NZDT AKST HST LMT AM PM am pm`)
+	isMoney   = among(`EUR USD GBP CHF JPY CNY RMB € £ ¥`)
+	isRelease = inAnyCase(`rc alpha beta pre dev snapshot release final ga post build patch incompatible m`)
 
-// isTimeWord tells words of a date, if a number follows.
-var isTimeWord = among(`
-	Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec January February March April June July August September
-	October November December Mon Tue Wed Thu Fri Sat Sun Monday Tuesday Wednesday Thursday Friday Saturday
-	Sunday`)
+	// announcesCode are words behind which a short number is a cause; isNaming those behind which a quoted name is;
+	// keepsValue the keys whose value is.
+	announcesCode = inAnyCase(`status code statuscode errcode http errno sqlstate exit`)
+	isNaming      = inAnyCase(`key column table field constraint relation index attribute property reading parameter
+		argument option module package function method class type schema database role extension header command
+		sequence view variable flag setting library symbol trigger procedure operator keyword element plugin policy
+		scope feature scheme encoding label`)
+	keepsValue = inAnyCase(`code status reason error err type kind op method msg message cause event level state`)
 
-// isZone tells words behind a time.
+	// identities are keys whose value says who or which one it was.
+	identities = inAnyCase(`id uuid guid user username login name email mail tenant customer account host hostname ip
+		addr address path file filename url uri session token trace span request key userid sessionid traceid spanid
+		requestid clientid groupid orderid tenantid customerid accountid bucket object pod phone client remote peer
+		instance`)
+	// prose are words that begin what is wrong, where a value could be: "email: invalid" names no address.
+	// saysWhatIsWrong are words behind a value.
+	prose = inAnyCase(`no not is was must cannot can could invalid missing required unknown empty too already denied
+		forbidden null nil none undefined true false connection timeout permission access operation context value
+		unexpected internal bad error unable lookup dial read write open stat eof deadline broken address network host
+		server resource service wrong duplicate unsupported malformed illegal out does has should the a an only wait
+		request response invalidated disk file quota limit rate conflict unauthorized incorrect unreachable
+		unavailable down busy locked closed short long absent blank corrupt in on at i ssl tls http json sql parse
+		syntax zero gone`)
+	saysWhatIsWrong = among(`not is was has does already cannot failed exists`)
+
+	// resolves and dials are words in front of a host, opensFile in front of a path.
+	resolves = among(`lookup ENOTFOUND AGAIN`)
+	dials    = inAnyCase(`tcp udp tcp4 tcp6 udp4 udp6 dial host to from at server broker node upstream peer addr address
+		endpoint econnrefused econnreset etimedout via with`)
+	opensFile = inAnyCase(`open stat lstat fstat mkdir unlink unlinkat rename chdir chmod chown opendir readdir scandir
+		rmdir remove file path directory dir folder readlink symlink truncate utime openat`)
+	// isMedia are the first words of types of media, isForge the hosts that paths of packages begin with.
+	isMedia = among(`application text image audio video multipart message font model`)
+	isForge = among(`github.com gitlab.com bitbucket.org golang.org google.golang.org gopkg.in go.uber.org k8s.io
+		sigs.k8s.io modernc.org cloud.google.com go.opentelemetry.io go.etcd.io`)
+	plainDomains = among(`com org edu gov arpa localdomain`)
+	domains      = among(`net mil int info biz io dev cloud app tech online site xyz local localhost internal svc lan
+		home intranet corp cluster consul example test invalid onion eu de uk us fr nl ch cn jp ru au ca br se pl cz
+		dk fi`)
+	// wordDomains are words or endings of files, too; startsPackage begin packages of Java, and the like.
+	wordDomains   = among(`it es at be ie in kr tw hk sg nz mx co ai me tv ua tr za gr pt`)
+	startsPackage = among(`com org net io java javax jdk sun asp system self this de dev`)
+
+	hexWords = inAnyCase(`accede acceded beaded bedded cabbed dabbed decade deeded deface defaced efface effaced
+		fabaceae facade facaded fadded abaaed daffed baffed beefed feeded decaf`)
+)
+
 func isZone(w string) bool { return zones(w) || isTimeWord(w) }
 
-var zones = among(`
-	UTC GMT CET CEST EST EDT PST PDT MSK CST CDT MST MDT BST IST JST KST WET WEST EET EEST HKT SGT AEST AEDT
-	NZST NZDT AKST HST LMT AM PM am pm`)
-
-// announcesCode tells words behind which a short number is a cause.
-var announcesCode = inAnyCase(`status code statuscode errcode http errno sqlstate exit`)
-
-// isMoney tells currencies in front of an amount.
-var isMoney = among(`EUR USD GBP CHF JPY CNY RMB € £ ¥`)
-
-// isRelease tells words behind the numbers of a version.
-var isRelease = inAnyCase(`
-	rc alpha beta pre dev snapshot release final ga post build patch incompatible m`)
-
-// isNaming tells words behind which a quoted name is the cause.
-var isNaming = inAnyCase(`
-	key column table field constraint relation index attribute property reading parameter argument option
-	module package function method class type schema database role extension header command sequence view
-	variable flag setting library symbol trigger procedure operator keyword element plugin policy scope feature
-	scheme encoding label`)
-
-// keepsValue tells keys whose value tells causes apart.
-var keepsValue = inAnyCase(`
-	code status reason error err type kind op method msg message cause event level state`)
-
-// isIdentity tells keys whose value says who or which one it was.
 func isIdentity(key string) bool {
 	return strings.HasSuffix(key, "Id") || strings.HasSuffix(key, "ID") || identities(key)
 }
 
-var identities = inAnyCase(`
-	id uuid guid user username login name email mail tenant customer account host hostname ip addr address path
-	file filename url uri session token trace span request key userid sessionid traceid spanid requestid
-	clientid groupid orderid tenantid customerid accountid bucket object pod phone client remote peer instance`)
-
-// isProse tells words that begin what is wrong, where a value could be: "email:
-// invalid" names no address.
 func isProse(w string) bool {
 	return prose(w) || strings.HasSuffix(w, "ed") || strings.HasSuffix(w, "ing") || strings.HasSuffix(w, "able")
 }
 
-var prose = inAnyCase(`
-	no not is was must cannot can could invalid missing required unknown empty too already denied forbidden
-	null nil none undefined true false connection timeout permission access operation context value unexpected
-	internal bad error unable lookup dial read write open stat eof deadline broken address network host server
-	resource service wrong duplicate unsupported malformed illegal out does has should the a an only wait
-	request response invalidated disk file quota limit rate conflict unauthorized incorrect unreachable
-	unavailable down busy locked closed short long absent blank corrupt in on at i ssl tls http json sql parse
-	syntax zero gone`)
+const hexDigits = digits + "abcdefABCDEF"
 
 // isHexID tells hexadecimal digits that happen to be letters from words.
 func isHexID(w string) bool {
-	return (w == strings.ToLower(w) || w == strings.ToUpper(w)) && !hexWords(w)
+	return len(w) >= 6 && strings.Trim(w, hexDigits) == "" && (w == strings.ToLower(w) || w == strings.ToUpper(w)) &&
+		!hexWords(w)
 }
 
-var hexWords = inAnyCase(`
-	accede acceded beaded bedded cabbed dabbed decade deeded deface defaced efface effaced fabaceae facade
-	facaded fadded abaaed daffed baffed beefed feeded decaf`)
-
-// following has the letters that commonly follow each letter in the words of
-// programs and of English: 95 in 100 pairs of letters are among them, but only
-// half of the pairs of random letters.
+// following has the letters that commonly follow each letter in the words of programs and of English: 95 in 100
+// pairs of letters are among them, but only half of the pairs of random letters.
 var following = func() (f [26]uint32) {
 	for i, letters := range strings.Fields(`
 		abcdfgiklmnprstuvwxy abeilorsu abcdeghiklmnoprstuvy abcdefgilmnorstuv abcdefgilmnopqrstuvwxy acdefilmoprstu
@@ -109,11 +113,27 @@ var following = func() (f [26]uint32) {
 	return f
 }()
 
-// strangeness counts the pairs of neighbours of s that no word has, twice, and
-// those that few have, against all pairs.
-func strangeness(s string) (strange, pairs int) {
-	for i := 1; i < len(s); i++ {
-		p, c := s[i-1], s[i]
+// gibberish reports whether letters are too strange to be a word.
+func gibberish(letters string) bool { return len(letters) >= 9 && isRandom(letters, true) }
+
+// isRandom reports whether s is too strange to be a name, or to be a word. It counts pairs of neighbours that no word
+// has: in a name of letters of both cases, or digits among them, it takes fewer; in the rest fewer if it is long.
+func isRandom(s string, word bool) bool {
+	var strange, pairs, changes int
+	var n [256]int // by kind
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x80 {
+			return false
+		}
+		n[kinds[c]]++
+		if i == 0 {
+			continue
+		}
+		p := s[i-1]
+		if kinds[p] != kinds[c] {
+			changes++
+		}
 		if !isWord(p) || !isWord(c) {
 			continue
 		}
@@ -122,70 +142,73 @@ func strangeness(s string) (strange, pairs int) {
 		case isDigit(p) && isDigit(c):
 		case isDigit(p) || isDigit(c):
 			strange += 2
-		case !isUpper(p) && isUpper(c):
+		case kinds[p] == hasLower && kinds[c] == hasUpper:
 			strange++
 		case following[(p|0x20)-'a']&(1<<((c|0x20)-'a')) == 0:
 			strange += 2
 		}
 	}
-	return strange, pairs
+	letters := n[hasLower] + n[hasUpper]
+	if !word && pairs > 0 && (n[hasDigit] > 0 && letters > 0 || n[hasLower] > 0 && n[hasUpper] > 0) {
+		// the capitals that begin the words of a name are fewer than those of base64, and change less often
+		return strange*2 >= pairs || changes*4 >= len(s) &&
+			50*strange/pairs+100*min(n[hasLower], n[hasUpper])/letters >= 55
+	}
+	share := 4
+	if pairs < 12 {
+		share = 7
+	} else if pairs < 19 {
+		share = 6
+	}
+	return strange*10 >= pairs*share
 }
 
-// gibberish tells whether letters are too strange to be a word.
-func gibberish(letters string) bool {
-	return len(letters) >= 9 && isASCII(letters) && isStrange(letters)
-}
+// chars are the kinds of characters that are in a chunk.
+type chars uint8
 
-// isStrange judges letters of one kind: the more there are, the fewer strange
-// pairs tell them from words.
-func isStrange(s string) bool {
-	strange, pairs := strangeness(s)
-	switch {
-	case pairs < 12:
-		return strange*10 >= pairs*7
-	case pairs < 19:
-		return strange*10 >= pairs*6
-	}
-	return strange*10 >= pairs*4
-}
+const (
+	hasLower chars = 1 << iota
+	hasUpper
+	hasDigit
+	hasSign // - _ + =, and others
+	hasDot
+	hasSlash
+	hasColon
+	hasAt
+)
 
-// isRandom tells whether s is too strange to be a name: with letters of both
-// cases, or digits, it takes less.
-func isRandom(s string) bool {
-	if !isASCII(s) {
-		return false
-	}
-	var has chars
-	for i := range len(s) {
-		has |= kinds[s[i]]
-	}
-	if has&hasDigit != 0 && has&(hasLower|hasUpper) != 0 || has&hasLower != 0 && has&hasUpper != 0 {
-		strange, pairs := strangeness(s)
-		return pairs > 0 && (strange*2 >= pairs || isShuffled(s, strange, pairs))
-	}
-	return isStrange(s)
-}
-
-// isShuffled tells letters of both cases, as in base64, from the capitals that
-// begin the words of a name: they are more, and change more often.
-func isShuffled(s string, strange, pairs int) bool {
-	upper, lower, changes := 0, 0, 0
-	for i := range len(s) {
-		switch k := kinds[s[i]]; {
-		case k == hasUpper:
-			upper++
-		case k == hasLower:
-			lower++
-		}
-		if i > 0 && kinds[s[i]] != kinds[s[i-1]] {
-			changes++
+// kinds has the chars of each byte; 0 ends a chunk.
+var kinds = func() (k [256]chars) {
+	for c := range k {
+		switch b := byte(c); {
+		case '0' <= b && b <= '9':
+			k[c] = hasDigit
+		case 'A' <= b && b <= 'Z':
+			k[c] = hasUpper
+		case 'a' <= b && b <= 'z' || b >= 0x80:
+			k[c] = hasLower
+		case strings.IndexByte("-_+=%~&?$", b) >= 0:
+			k[c] = hasSign
 		}
 	}
-	if upper+lower == 0 {
-		return false
-	}
-	share := 100 * min(upper, lower) / (upper + lower)
-	return changes*4 >= len(s) && 50*strange/pairs+share >= 55
-}
+	k['.'], k['/'], k['\\'], k[':'], k['@'] = hasDot, hasSlash, hasSlash, hasColon, hasAt
+	return k
+}()
 
-func isASCII(s string) bool { return !strings.ContainsFunc(s, func(r rune) bool { return r >= 0x80 }) }
+func isDigit(c byte) bool { return kinds[c] == hasDigit }
+func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
+
+// isWord reports whether c is a digit or a letter, also one beyond ASCII.
+func isWord(c byte) bool { return kinds[c]&(hasLower|hasUpper|hasDigit) != 0 }
+
+// isToken reports whether keys and base64 may have c, besides dots and slashes.
+func isToken(c byte) bool { return isWord(c) || c == '_' || c == '-' || c == '+' || c == '=' }
+
+// span is the place behind letters, digits and the bytes in more from at on, at most so many.
+func span(s string, at, most int, more string) int {
+	end := at
+	for end < len(s) && end-at < most && (isWord(s[end]) || strings.IndexByte(more, s[end]) >= 0) {
+		end++
+	}
+	return end
+}
