@@ -19,39 +19,44 @@ func actRoutes() []route {
 			do: do, body: body}
 	}
 	all := []route{
-		p(doOperate, "/v1/topics/{topic}/pause", "topics pause", "Pause a topic", pauseBody{}, (*exchange).pauseTopic),
+		p(doOperate, "/v1/topics/{topic}/pause", "topics pause", "Pause a topic", pauseBody{}, onTopic("pause", pause)),
 		p(doOperate, "/v1/topics/{topic}/resume", "topics resume", "Resume a topic", reasonBody{},
-			(*exchange).resumeTopic),
+			onTopic("resume", resume)),
 		p(doAdmin, "/v1/topics/{topic}/set", "topics set", "Change the settings of a topic", setBody{},
-			(*exchange).setTopic),
-		p(doAdmin, "/v1/topics/{topic}/rm", "topics rm", "Remove a topic", reasonBody{}, (*exchange).removeTopic),
-		p(doOperate, "/v1/messages/{id}/cancel", "cancel", "Cancel a message", reasonBody{}, (*exchange).cancelMessage),
+			act("topics set", ownTopic, setTopic)),
+		p(doAdmin, "/v1/topics/{topic}/rm", "topics rm", "Remove a topic", reasonBody{},
+			act("topics rm", ownTopic, removeTopic)),
+		p(doOperate, "/v1/messages/{id}/cancel", "cancel", "Cancel a message", reasonBody{},
+			onMessage("cancel", (*exchange).record,
+				func(_ *exchange, s store.Inspector, _ string) byID { return s.Cancel })),
 		p(doOperate, "/v1/dead/{id}/edit", "dead edit", "Change the body of a dead letter", editBody{},
 			(*exchange).editLetter),
 		p(doOperate, "/v1/dead/{id}/resolve", "dead resolve", "Mark a dead letter as resolved", reasonBody{},
-			(*exchange).resolveLetter),
+			onMessage(operate.KindResolve, (*exchange).letter, resolve)),
 		p(doOperate, "/v1/dead/{id}/reopen", "dead reopen", "Open a dead letter again", reasonBody{},
-			(*exchange).reopenLetter),
+			onMessage(operate.KindReopen, (*exchange).letter,
+				func(_ *exchange, s store.DeadLetters, _ string) byID { return s.Reopen })),
 		p(doAdmin, "/v1/dead/{id}/discard", "dead discard", "Remove a dead letter for good", reasonBody{},
-			(*exchange).discardLetter),
+			onMessage(operate.KindDiscard, (*exchange).letter,
+				func(_ *exchange, s store.DeadLetters, _ string) byID { return s.Purge })),
 		p(doOperate, "/v1/operations/{id}/pause", "operations pause", "Pause an operation", reasonBody{},
-			(*exchange).pauseOperation),
+			askOperation("pause", operate.Paused)),
 		p(doOperate, "/v1/operations/{id}/cancel", "operations cancel", "End an operation", reasonBody{},
-			(*exchange).cancelOperation),
+			askOperation("cancel", operate.Cancelled)),
 		p(doOperate, "/v1/operations/{id}/resume", "operations resume", "Go on with an operation", reasonBody{},
 			(*exchange).resumeOperation),
 		p(doOperate, "/v1/pipelines/{name}/pause", "pipelines pause", "Pause a pipeline", pauseBody{},
-			(*exchange).pausePipeline),
+			onPipeline("pause", pause)),
 		p(doOperate, "/v1/pipelines/{name}/resume", "pipelines resume", "Resume a pipeline", reasonBody{},
-			(*exchange).resumePipeline),
+			onPipeline("resume", resume)),
 		p(doOperate, "/v1/schedules/{name}/pause", "schedules pause", "Pause a schedule", reasonBody{},
-			onSchedule("pause", (*cron.Scheduler).Pause)),
+			onSchedule("pause", quiet((*cron.Scheduler).Pause))),
 		p(doOperate, "/v1/schedules/{name}/resume", "schedules resume", "Resume a schedule", reasonBody{},
-			onSchedule("resume", (*cron.Scheduler).Resume)),
+			onSchedule("resume", quiet((*cron.Scheduler).Resume))),
 		p(doOperate, "/v1/schedules/{name}/run", "schedules run", "Send the message of a schedule now", reasonBody{},
-			(*exchange).runSchedule),
+			onSchedule("run", (*cron.Scheduler).RunNow)),
 		p(doAdmin, "/v1/schedules/{name}/rm", "schedules rm", "Remove a schedule", reasonBody{},
-			onSchedule("rm", (*cron.Scheduler).Remove)),
+			onSchedule("rm", quiet((*cron.Scheduler).Remove))),
 	}
 	for _, kind := range []string{operate.KindReplay, operate.KindResolve, operate.KindReopen, operate.KindDiscard} {
 		need := doOperate
@@ -66,13 +71,25 @@ func actRoutes() []route {
 	return all
 }
 
+// reasonBody is in every body: why something is done. Pawl-Reason goes before it.
 type reasonBody struct {
 	Reason string `json:"reason"`
 }
 
+// reasoned is a pointer to a body.
+type reasoned[B any] interface {
+	*B
+	because(x *exchange) string
+}
+
+func (b *reasonBody) because(x *exchange) string {
+	b.Reason = x.reason(b.Reason)
+	return b.Reason
+}
+
 type pauseBody struct {
 	ForSeconds float64 `json:"for_seconds"`
-	Reason     string  `json:"reason"`
+	reasonBody
 }
 
 type setBody struct {
@@ -84,7 +101,7 @@ type setBody struct {
 	Park            *bool        `json:"park"`
 	MaxWaiting      *int64       `json:"max_waiting"`
 	IfVersion       *int64       `json:"if_version"`
-	Reason          string       `json:"reason"`
+	reasonBody
 }
 
 type editBody struct {
@@ -116,70 +133,83 @@ func (x *exchange) audit(ctx context.Context, a operate.AuditEntry) error {
 	return operate.Audit(ctx, x.api.store, a)
 }
 
-func (x *exchange) pauseTopic() error {
-	var b pauseBody
-	return x.changeTopic(&b, "pause", func() (string, error) {
-		if !(b.ForSeconds >= 0) {
-			return "", fault("for_seconds", "is negative")
+// anybody of the role that a route needs may do it, as far as it is known before it is looked up.
+func anybody(*exchange) error { return nil }
+
+// later is an answer that is looked up when what was done is written down.
+type later func() (any, error)
+
+// act makes a handler of what changes something: it reads the body, does it, writes it down as action, and answers.
+func act[B any, P reasoned[B]](action string, allowed func(*exchange) error,
+	do func(ctx context.Context, x *exchange, b *B) (operate.AuditEntry, any, error)) func(*exchange) error {
+	return func(x *exchange) error {
+		var b B
+		if err := allowed(x); err != nil {
+			return err
 		}
-		return b.Reason, nil
-	}, func(ctx context.Context, t store.Topics, name, why string) error {
-		return t.Pause(ctx, name, seconds(b.ForSeconds), x.caller.name, why)
+		if err := x.readOptional(&b); err != nil {
+			return err
+		}
+		why := P(&b).because(x)
+		ctx, cancel := x.call()
+		defer cancel()
+		entry, answer, err := do(ctx, x, &b)
+		if err != nil {
+			return err
+		}
+		entry.Action, entry.Reason = action, why
+		if err := x.audit(ctx, entry); err != nil {
+			return err
+		}
+		if find, ok := answer.(later); ok {
+			if answer, err = find(); err != nil {
+				return err
+			}
+		}
+		return x.answer(http.StatusOK, answer)
+	}
+}
+
+func ownTopic(x *exchange) error {
+	_, err := x.topic()
+	return err
+}
+
+// toTopic changes a topic.
+type toTopic[B any] func(ctx context.Context, x *exchange, t store.Topics, name string, b *B) error
+
+// onTopic is act for the topic of a path; the answer is the topic.
+func onTopic[B any, P reasoned[B]](verb string, do toTopic[B]) func(*exchange) error {
+	return act[B, P]("topics "+verb, ownTopic, func(ctx context.Context, x *exchange, b *B) (e operate.AuditEntry, _ any,
+		err error) {
+		topics, err := part[store.Topics](x)
+		if err != nil {
+			return e, nil, err
+		}
+		e.Target = x.r.PathValue("topic")
+		if _, err = topics.Topic(ctx, e.Target); err == nil {
+			err = do(ctx, x, topics, e.Target, b)
+		}
+		x.api.hub.wake(e.Target)
+		return e, later(func() (any, error) { return x.formTopic(ctx, e.Target) }), err
 	})
 }
 
-func (x *exchange) resumeTopic() error {
-	var b reasonBody
-	return x.changeTopic(&b, "resume", func() (string, error) { return b.Reason, nil },
-		func(ctx context.Context, t store.Topics, name, _ string) error { return t.Resume(ctx, name) })
+func pause(ctx context.Context, x *exchange, t store.Topics, name string, b *pauseBody) error {
+	if !(b.ForSeconds >= 0) {
+		return fault("for_seconds", "is negative")
+	}
+	return t.Pause(ctx, name, seconds(b.ForSeconds), x.caller.name, b.Reason)
 }
 
-// changeTopic changes a topic that is there, writes that down and answers with the topic.
-func (x *exchange) changeTopic(body any, verb string, check func() (string, error),
-	change func(ctx context.Context, t store.Topics, name, why string) error) error {
-	name, err := x.topic()
-	if err != nil {
-		return err
-	}
-	if err := x.readOptional(body); err != nil {
-		return err
-	}
-	why, err := check()
-	if err != nil {
-		return err
-	}
-	topics, err := part[store.Topics](x)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := x.call()
-	defer cancel()
-	if _, err := topics.Topic(ctx, name); err != nil {
-		return err
-	}
-	why = x.reason(why)
-	if err := change(ctx, topics, name, why); err != nil {
-		return err
-	}
-	if err := x.audit(ctx, operate.AuditEntry{Action: "topics " + verb, Target: name, Reason: why}); err != nil {
-		return err
-	}
-	x.api.hub.wake(name)
-	return x.showTopic()
+func resume(ctx context.Context, _ *exchange, t store.Topics, name string, _ *reasonBody) error {
+	return t.Resume(ctx, name)
 }
 
-func (x *exchange) setTopic() error {
-	name, err := x.topic()
-	if err != nil {
-		return err
-	}
-	var b setBody
-	if err := x.readOptional(&b); err != nil {
-		return err
-	}
+func setTopic(ctx context.Context, x *exchange, b *setBody) (e operate.AuditEntry, _ any, err error) {
 	topics, err := part[store.Topics](x)
 	if err != nil {
-		return err
+		return e, nil, err
 	}
 	span := func(f *float64) *time.Duration {
 		if f == nil {
@@ -187,52 +217,67 @@ func (x *exchange) setTopic() error {
 		}
 		return new(time.Duration(*f * float64(time.Second)))
 	}
-	ctx, cancel := x.call()
-	defer cancel()
-	_, err = operate.SetTopic(ctx, topics, name, operate.TopicChange{Order: b.Order, Retry: b.Retry, Park: b.Park,
-		Deadline: span(b.DeadlineSeconds), Ageing: span(b.AgeingSeconds), Retain: span(b.RetainSeconds),
-		MaxWaiting: b.MaxWaiting, IfVersion: b.IfVersion}, false)
-	if err != nil {
-		return err
+	e.Target = x.r.PathValue("topic")
+	if _, err := operate.SetTopic(ctx, topics, e.Target, operate.TopicChange{Order: b.Order, Retry: b.Retry,
+		Park: b.Park, Deadline: span(b.DeadlineSeconds), Ageing: span(b.AgeingSeconds), Retain: span(b.RetainSeconds),
+		MaxWaiting: b.MaxWaiting, IfVersion: b.IfVersion}, false); err != nil {
+		return e, nil, err
 	}
-	why := x.reason(b.Reason)
-	b.Reason = ""
+	b.Reason = "" // it has a place of its own in the entry
 	change, err := json.Marshal(b)
-	if err == nil {
-		err = x.audit(ctx, operate.AuditEntry{Action: "topics set", Target: name, Reason: why, Change: string(change)})
-	}
-	if err != nil {
-		return err
-	}
-	return x.showTopic()
+	e.Change = string(change)
+	return e, later(func() (any, error) { return x.formTopic(ctx, e.Target) }), err
 }
 
-func (x *exchange) removeTopic() error {
-	name, err := x.topic()
-	if err != nil {
-		return err
-	}
-	var b reasonBody
-	if err := x.readOptional(&b); err != nil {
-		return err
-	}
+func removeTopic(ctx context.Context, x *exchange, _ *reasonBody) (e operate.AuditEntry, _ any, err error) {
 	topics, err := part[store.Topics](x)
 	if err != nil {
-		return err
+		return e, nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
-	if _, err := operate.Unused(ctx, x.api.store, topics, name, false); err != nil {
-		return err
+	e.Target = x.r.PathValue("topic")
+	if _, err = operate.Unused(ctx, x.api.store, topics, e.Target, false); err == nil {
+		err = topics.RemoveTopic(ctx, e.Target)
 	}
-	if err := topics.RemoveTopic(ctx, name); err != nil {
-		return err
-	}
-	err = x.audit(ctx, operate.AuditEntry{Action: "topics rm", Target: name, Reason: x.reason(b.Reason)})
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]string{"topic": name})
+	return e, map[string]string{"topic": e.Target}, err
+}
+
+// onPipeline does to all topics of the pipeline of a path what is done to one.
+func onPipeline[B any, P reasoned[B]](verb string, do toTopic[B]) func(*exchange) error {
+	return act[B, P]("pipeline "+verb, (*exchange).needWhole, func(ctx context.Context, x *exchange, b *B) (
+		operate.AuditEntry, any, error) {
+		name := x.r.PathValue("name")
+		err := operate.EachTopic(ctx, x.api.store, name, func(t store.Topics, topic string) error {
+			return do(ctx, x, t, topic, b)
+		})
+		return operate.AuditEntry{Target: name}, map[string]string{"pipeline": name}, err
+	})
+}
+
+// onSchedule does something to the schedule of a path. The answer names the schedule, or has the id that do returns.
+func onSchedule(verb string, do func(c *cron.Scheduler, ctx context.Context, name string) (id string,
+	err error)) func(*exchange) error {
+	return act("schedules "+verb, (*exchange).needWhole, func(ctx context.Context, x *exchange, _ *reasonBody) (
+		e operate.AuditEntry, _ any, err error) {
+		c, err := x.scheduler()
+		if err != nil {
+			return e, nil, err
+		}
+		e.Target = x.r.PathValue("name")
+		if _, err := c.Status(ctx, e.Target); err != nil {
+			return e, nil, err
+		}
+		id, err := do(c, ctx, e.Target)
+		if id != "" {
+			return e, map[string]string{"id": id}, err
+		}
+		return e, map[string]string{"schedule": e.Target}, err
+	})
+}
+
+// quiet is do, without an id.
+func quiet(do func(*cron.Scheduler, context.Context, string) error) func(*cron.Scheduler, context.Context, string) (
+	string, error) {
+	return func(c *cron.Scheduler, ctx context.Context, name string) (string, error) { return "", do(c, ctx, name) }
 }
 
 // done is what became of one message or dead letter.
@@ -242,36 +287,32 @@ type done struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func (x *exchange) cancelMessage() error {
-	var b reasonBody
-	if err := x.readOptional(&b); err != nil {
-		return err
+// byID does something to messages, and returns those that it was refused for.
+type byID = func(ctx context.Context, ids ...string) (map[string]error, error)
+
+func resolve(x *exchange, s store.DeadLetters, why string) byID {
+	return func(ctx context.Context, ids ...string) (map[string]error, error) {
+		return s.Resolve(ctx, x.caller.name, why, ids...)
 	}
-	i, err := part[store.Inspector](x)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := x.call()
-	defer cancel()
-	if _, err := x.record(ctx); err != nil {
-		return err
-	}
-	return x.act(ctx, "cancel", b.Reason, func(id string) (map[string]error, error) { return i.Cancel(ctx, id) })
 }
 
-// act does something to the message of a path, and writes that down.
-func (x *exchange) act(ctx context.Context, action, why string, do func(id string) (map[string]error, error)) error {
-	id := x.r.PathValue("id")
-	refused, err := do(id)
-	if err = cmp.Or(err, refused[id]); err != nil {
-		return err
-	}
-	why = x.reason(why)
-	if err := x.audit(ctx, operate.AuditEntry{Action: action, Filter: &operate.Filter{IDs: []string{id}},
-		Reason: why}); err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, done{id, 1, why})
+// onMessage does something to the message of a path, which find returns.
+func onMessage[T any](action string, find func(*exchange, context.Context) (store.Record, error),
+	do func(x *exchange, s T, why string) byID) func(*exchange) error {
+	return act(action, anybody, func(ctx context.Context, x *exchange, b *reasonBody) (e operate.AuditEntry, _ any,
+		err error) {
+		s, err := part[T](x)
+		if err != nil {
+			return e, nil, err
+		}
+		if _, err := find(x, ctx); err != nil {
+			return e, nil, err
+		}
+		id := x.r.PathValue("id")
+		refused, err := do(x, s, b.Reason)(ctx, id)
+		e.Filter = &operate.Filter{IDs: []string{id}}
+		return e, done{id, 1, b.Reason}, cmp.Or(err, refused[id])
+	})
 }
 
 func (x *exchange) editLetter() error {
@@ -313,75 +354,21 @@ func (x *exchange) editLetter() error {
 	return x.answer(http.StatusOK, map[string]any{"id": id, "changed": changed})
 }
 
-// onLetter does something to the dead letter of a path.
-func (x *exchange) onLetter(action string, do func(ctx context.Context, why, id string) (map[string]error, error)) error {
-	var b reasonBody
-	if err := x.readOptional(&b); err != nil {
-		return err
-	}
-	ctx, cancel := x.call()
-	defer cancel()
-	if _, err := x.letter(ctx); err != nil {
-		return err
-	}
-	return x.act(ctx, action, b.Reason, func(id string) (map[string]error, error) {
-		return do(ctx, x.reason(b.Reason), id)
+// askOperation asks whoever carries out the operation of a path to pause or to end it.
+func askOperation(verb, to string) func(*exchange) error {
+	return act("operations "+verb, anybody, func(ctx context.Context, x *exchange, _ *reasonBody) (
+		e operate.AuditEntry, _ any, err error) {
+		ops, _, err := x.operation(ctx)
+		if err != nil {
+			return e, nil, err
+		}
+		o, err := ops.Ask(ctx, x.r.PathValue("id"), to, x.caller.name)
+		if err != nil {
+			return e, nil, err
+		}
+		return operate.AuditEntry{Target: o.ID, Count: o.Planned, Result: operate.AuditResult{Done: o.Done,
+			Refused: o.Refused}}, later(func() (any, error) { return x.operationState(ctx) }), nil
 	})
-}
-
-func (x *exchange) resolveLetter() error {
-	t, err := part[store.DeadLetters](x)
-	if err != nil {
-		return err
-	}
-	return x.onLetter(operate.KindResolve, func(ctx context.Context, why, id string) (map[string]error, error) {
-		return t.Resolve(ctx, x.caller.name, why, id)
-	})
-}
-
-func (x *exchange) reopenLetter() error {
-	t, err := part[store.DeadLetters](x)
-	if err != nil {
-		return err
-	}
-	return x.onLetter(operate.KindReopen, func(ctx context.Context, _, id string) (map[string]error, error) {
-		return t.Reopen(ctx, id)
-	})
-}
-
-func (x *exchange) discardLetter() error {
-	d, err := part[store.DeadLetters](x)
-	if err != nil {
-		return err
-	}
-	return x.onLetter(operate.KindDiscard, func(ctx context.Context, _, id string) (map[string]error, error) {
-		return d.Purge(ctx, id)
-	})
-}
-
-func (x *exchange) pauseOperation() error  { return x.askOperation("pause", operate.Paused) }
-func (x *exchange) cancelOperation() error { return x.askOperation("cancel", operate.Cancelled) }
-
-func (x *exchange) askOperation(verb, to string) error {
-	var b reasonBody
-	if err := x.readOptional(&b); err != nil {
-		return err
-	}
-	ctx, cancel := x.call()
-	defer cancel()
-	ops, _, err := x.operation(ctx)
-	if err != nil {
-		return err
-	}
-	o, err := ops.Ask(ctx, x.r.PathValue("id"), to, x.caller.name)
-	if err != nil {
-		return err
-	}
-	if err := x.audit(ctx, operate.AuditEntry{Action: "operations " + verb, Target: o.ID, Count: o.Planned,
-		Reason: x.reason(b.Reason), Result: operate.AuditResult{Done: o.Done, Refused: o.Refused}}); err != nil {
-		return err
-	}
-	return x.showOperation()
 }
 
 func (x *exchange) resumeOperation() error {

@@ -177,14 +177,22 @@ func (x *exchange) showTopic() error {
 	}
 	ctx, cancel := x.call()
 	defer cancel()
-	stats, err := x.stats(ctx, name)
+	t, err := x.formTopic(ctx, name)
 	if err != nil {
 		return err
 	}
-	if len(stats) == 0 {
-		return notFound(fmt.Sprintf("there is no topic %q", name))
+	return x.answer(http.StatusOK, t)
+}
+
+func (x *exchange) formTopic(ctx context.Context, name string) (any, error) {
+	stats, err := x.stats(ctx, name)
+	if err == nil && len(stats) == 0 {
+		err = notFound(fmt.Sprintf("there is no topic %q", name))
 	}
-	return x.answer(http.StatusOK, operate.FormTopic(&stats[0]))
+	if err != nil {
+		return nil, err
+	}
+	return operate.FormTopic(&stats[0]), nil
 }
 
 func (x *exchange) peek() error {

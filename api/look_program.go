@@ -70,15 +70,20 @@ func (x *exchange) operation(ctx context.Context) (*operate.Operations, *operate
 func (x *exchange) showOperation() error {
 	ctx, cancel := x.call()
 	defer cancel()
+	o, err := x.operationState(ctx)
+	if err != nil {
+		return err
+	}
+	return x.answer(http.StatusOK, o)
+}
+
+func (x *exchange) operationState(ctx context.Context) (any, error) {
 	ops, o, err := x.operation(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now, err := ops.State.Clock(ctx)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, operationState{o, o.Live(now)})
+	return operationState{o, o.Live(now)}, err
 }
 
 // whole calls do for a caller that is for all topics, and answers with a list.
