@@ -25,23 +25,24 @@ func lookRoutes() []route {
 			list: list, query: query}
 	}
 	return []route{
-		g("/v1/topics", "topics ls", "topics", "List topics", (*exchange).listTopics, true),
-		g("/v1/topics/{topic}", "topics set", "topic", "Show a topic", (*exchange).showTopic, false),
-		g("/v1/topics/{topic}/peek", "peek", "topic", "Look at what comes next", (*exchange).peek, false, "limit"),
-		g("/v1/messages", "messages ls", "messages", "List messages", (*exchange).listMessages, true,
+		g("/v1/topics", "topics ls", "topics", "List topics", list((*exchange).listTopics), true),
+		g("/v1/topics/{topic}", "topics set", "topic", "Show a topic", show((*exchange).showTopic), false),
+		g("/v1/topics/{topic}/peek", "peek", "topic", "Look at what comes next", list((*exchange).peek), false, "limit"),
+		g("/v1/messages", "messages ls", "messages", "List messages", list((*exchange).listMessages), true,
 			"topic", "state", "key", "older_than"),
-		g("/v1/messages/{id}", "messages show", "message", "Show a message", (*exchange).showMessage, false),
+		g("/v1/messages/{id}", "messages show", "message", "Show a message", show((*exchange).showMessage), false),
 		g("/v1/messages/{id}/explain", "explain", "message", "Say why a message is where it is",
-			(*exchange).explain, false),
+			show((*exchange).explain), false),
 		g("/v1/dead", "dead ls", "dead letters", "List dead letters", (*exchange).listDead, true,
 			append(deadFlags, "group_by")...),
 		g("/v1/dead/groups", "dead ls", "dead letters", "Count dead letters by cause", (*exchange).groupDead, false,
 			append(deadFlags, "group_by")...),
 		g("/v1/dead/report", "dead report", "dead letters", "Count dead letters by cause, key and day",
-			(*exchange).reportDead, false, "since", "topic"),
-		g("/v1/dead/{id}", "dead show", "dead letter", "Show a dead letter", (*exchange).showDead, false),
-		g("/v1/operations", "operations ls", "operations", "List operations", (*exchange).listOperations, true, "status"),
-		g("/v1/operations/{id}", "operations show", "operation", "Show an operation", (*exchange).showOperation, false),
+			show((*exchange).reportDead), false, "since", "topic"),
+		g("/v1/dead/{id}", "dead show", "dead letter", "Show a dead letter", show((*exchange).showDead), false),
+		g("/v1/operations", "operations ls", "operations", "List operations", list((*exchange).listOperations), true,
+			"status"),
+		g("/v1/operations/{id}", "operations show", "operation", "Show an operation", show((*exchange).operationState), false),
 		g("/v1/audit", "audit ls", "audit", "List what was changed", (*exchange).listAudit, true, "since", "kind"),
 		g("/v1/workers", "workers ls", "workers", "List workers", (*exchange).listWorkers, true),
 		g("/v1/policy", "policy ls", "policy", "List the policy", (*exchange).listPolicy, false),
@@ -49,7 +50,7 @@ func lookRoutes() []route {
 			"domain", "type", "phase", "kind", "attempt"),
 		g("/v1/pipelines", "pipelines ls", "pipelines", "List pipelines", (*exchange).listPipelines, true),
 		g("/v1/schedules", "schedules ls", "schedules", "List schedules", (*exchange).listSchedules, true),
-		g("/v1/schedules/{name}", "schedules show", "schedule", "Show a schedule", (*exchange).showSchedule, false),
+		g("/v1/schedules/{name}", "schedules show", "schedule", "Show a schedule", show((*exchange).showSchedule), false),
 		g("/v1/state", "(pawl state comes with its part)", "state", "List the state", (*exchange).listState, true, "prefix"),
 		g("/v1/doctor", "doctor", "doctor", "Look for what is wrong", (*exchange).doctor, false),
 		g("/v1/stores", "stores", "stores", "Show what stores can do", (*exchange).stores, false),
@@ -64,6 +65,32 @@ func part[T any](x *exchange) (T, error) {
 		return p, &store.Error{Op: x.r.Method + " " + x.r.URL.Path, Code: store.ErrUnsupported}
 	}
 	return p, nil
+}
+
+// show makes a handler of what finds one thing.
+func show(find func(*exchange, context.Context) (any, error)) func(*exchange) error {
+	return func(x *exchange) error {
+		ctx, cancel := x.call()
+		defer cancel()
+		v, err := find(x, ctx)
+		if err != nil {
+			return err
+		}
+		return x.answer(http.StatusOK, v)
+	}
+}
+
+// list makes a handler of what finds many.
+func list[T any](find func(*exchange, context.Context) (iter.Seq2[T, error], error)) func(*exchange) error {
+	return func(x *exchange) error {
+		ctx, cancel := x.call()
+		defer cancel()
+		all, err := find(x, ctx)
+		if err != nil {
+			return err
+		}
+		return answerList(x, all)
+	}
 }
 
 // page is which part of a list is asked for.
@@ -154,12 +181,10 @@ func (x *exchange) stats(ctx context.Context, names ...string) ([]store.TopicSta
 	return topics.Stats(ctx, names...)
 }
 
-func (x *exchange) listTopics() error {
-	ctx, cancel := x.call()
-	defer cancel()
+func (x *exchange) listTopics(ctx context.Context) (iter.Seq2[operate.Topic, error], error) {
 	stats, err := x.stats(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	all := []operate.Topic{}
 	for i := range stats {
@@ -167,21 +192,15 @@ func (x *exchange) listTopics() error {
 			all = append(all, operate.FormTopic(&stats[i]))
 		}
 	}
-	return answerList(x, values(all))
+	return values(all), nil
 }
 
-func (x *exchange) showTopic() error {
+func (x *exchange) showTopic(ctx context.Context) (any, error) {
 	name, err := x.topic()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
-	t, err := x.formTopic(ctx, name)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, t)
+	return x.formTopic(ctx, name)
 }
 
 func (x *exchange) formTopic(ctx context.Context, name string) (any, error) {
@@ -195,33 +214,31 @@ func (x *exchange) formTopic(ctx context.Context, name string) (any, error) {
 	return operate.FormTopic(&stats[0]), nil
 }
 
-func (x *exchange) peek() error {
+func (x *exchange) peek(ctx context.Context) (iter.Seq2[operate.Message, error], error) {
 	name, err := x.topic()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p, err := x.page()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	look, err := part[store.Looker](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
 	topic := store.Topic{Name: name}
 	if topics, ok := store.As[store.Topics](x.api.store); ok {
 		if topic, err = topics.Topic(ctx, name); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return answerList(x, formed(x, operate.Upcoming(ctx, look, topic, p.limit), operate.FormMessage))
+	return formed(x, operate.Upcoming(ctx, look, topic, p.limit), operate.FormMessage), nil
 }
 
 var states = []store.State{"", store.Waiting, store.Delayed, store.Leased, store.IsDead}
 
-func (x *exchange) listMessages() error {
+func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message, error], error) {
 	q := &query{exchange: x}
 	f := store.Filter{Topic: q.text("topic"), State: store.State(q.text("state")), Key: q.key(),
 		OlderThan: q.duration("older_than")}
@@ -232,23 +249,21 @@ func (x *exchange) listMessages() error {
 		q.err = cmp.Or(q.err, x.needTopic(f.Topic))
 	}
 	if q.err != nil {
-		return q.err
+		return nil, q.err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
 	if f.State != store.IsDead {
 		look, err := part[store.Looker](x)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return answerList(x, formed(x, look.List(ctx, f), operate.FormMessage))
+		return formed(x, look.List(ctx, f), operate.FormMessage), nil
 	}
 	d, err := part[store.DeadLetters](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return answerList(x, formed(x, older(d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key}), f.OlderThan),
-		operate.FormMessage))
+	letters := d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key})
+	return formed(x, older(letters, f.OlderThan), operate.FormMessage), nil
 }
 
 // older passes on what was appended longer ago.
@@ -278,45 +293,38 @@ func (x *exchange) record(ctx context.Context) (store.Record, error) {
 	return r, err
 }
 
-func (x *exchange) showMessage() error {
-	ctx, cancel := x.call()
-	defer cancel()
+func (x *exchange) showMessage(ctx context.Context) (any, error) {
 	r, err := x.record(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r.State == store.IsDead {
-		return x.answer(http.StatusOK, operate.FormDeadLetter(&r))
+		return operate.FormDeadLetter(&r), nil
 	}
-	return x.answer(http.StatusOK, operate.FormDetail(&r))
+	return operate.FormDetail(&r), nil
 }
 
-func (x *exchange) explain() error {
-	ctx, cancel := x.call()
-	defer cancel()
+func (x *exchange) explain(ctx context.Context) (any, error) {
 	look, err := part[store.Looker](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	topics, err := part[store.Topics](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if x.caller.narrowed() {
 		if _, err := x.record(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	e, err := operate.Explain(ctx, x.api.store, look, topics, x.r.PathValue("id"))
 	if errors.Is(err, store.ErrNotFound) {
 		none := func(context.Context, store.Store) (string, string) { return "", "" }
 		e = operate.NotKnown(ctx, x.api.store, x.r.PathValue("id"), none)
-		return &Problem{Status: http.StatusNotFound, Title: "not found", Detail: e.Why, Next: e.Next.Action}
+		return nil, &Problem{Status: http.StatusNotFound, Title: "not found", Detail: e.Why, Next: e.Next.Action}
 	}
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, e)
+	return e, err
 }
 
 func (x *exchange) listDead() error {
@@ -365,7 +373,7 @@ func (x *exchange) groupDead() error {
 	return answerList(x, values(all))
 }
 
-func (x *exchange) reportDead() error {
+func (x *exchange) reportDead(ctx context.Context) (any, error) {
 	q := &query{exchange: x}
 	f := store.DeadFilter{Topic: q.text("topic"), Since: q.point("since"), Brief: true}
 	if f.Since.IsZero() {
@@ -378,15 +386,10 @@ func (x *exchange) reportDead() error {
 	}
 	d, err := part[store.DeadLetters](x)
 	if err = cmp.Or(q.err, err); err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
 	r, err := operate.ReportDead(ctx, d, f)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, r)
+	return r, err
 }
 
 // letter is the dead letter of a path.
@@ -398,12 +401,10 @@ func (x *exchange) letter(ctx context.Context) (store.Record, error) {
 	return r, err
 }
 
-func (x *exchange) showDead() error {
-	ctx, cancel := x.call()
-	defer cancel()
+func (x *exchange) showDead(ctx context.Context) (any, error) {
 	r, err := x.letter(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return x.answer(http.StatusOK, operate.FormDeadLetter(&r))
+	return operate.FormDeadLetter(&r), nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,20 +30,18 @@ func (c *caller) sees(o *operate.Operation) bool {
 		len(o.From) > 0 && !slices.ContainsFunc(o.From, func(t string) bool { return !c.over(t) })
 }
 
-func (x *exchange) listOperations() error {
+func (x *exchange) listOperations(ctx context.Context) (iter.Seq2[operationState, error], error) {
 	status := x.r.URL.Query().Get("status")
 	if status != "" && !slices.Contains(operate.OperationStatuses(), status) {
-		return fault("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
+		return nil, fault("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
 	}
 	ops, err := operate.OpenOperations(x.api.store)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
 	all, now, err := ops.List(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	shown := []operationState{}
 	for _, o := range all {
@@ -51,7 +50,7 @@ func (x *exchange) listOperations() error {
 			shown = append(shown, operationState{o, o.Live(now)})
 		}
 	}
-	return answerList(x, values(shown))
+	return values(shown), nil
 }
 
 // operation is the operation of a path.
@@ -65,16 +64,6 @@ func (x *exchange) operation(ctx context.Context) (*operate.Operations, *operate
 		err = forbidden("the operation is about other topics")
 	}
 	return ops, o, err
-}
-
-func (x *exchange) showOperation() error {
-	ctx, cancel := x.call()
-	defer cancel()
-	o, err := x.operationState(ctx)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, o)
 }
 
 func (x *exchange) operationState(ctx context.Context) (any, error) {
@@ -252,16 +241,14 @@ func (x *exchange) listSchedules() error {
 	})
 }
 
-func (x *exchange) showSchedule() error {
+func (x *exchange) showSchedule(ctx context.Context) (any, error) {
 	c, err := x.scheduler()
 	if err = cmp.Or(x.needWhole(), err); err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
 	s, err := c.Status(ctx, x.r.PathValue("name"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return x.answer(http.StatusOK, formSchedule(&s))
+	return formSchedule(&s), nil
 }
