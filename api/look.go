@@ -263,21 +263,7 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 		return nil, err
 	}
 	letters := d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key})
-	return formed(x, older(letters, f.OlderThan), operate.FormMessage), nil
-}
-
-// older passes on what was appended longer ago.
-func older(records iter.Seq2[store.Record, error], than time.Duration) iter.Seq2[store.Record, error] {
-	return func(yield func(store.Record, error) bool) {
-		for r, err := range records {
-			if err == nil && than > 0 && time.Since(r.EnqueuedAt) <= than {
-				continue
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
+	return formed(x, operate.OlderThan(letters, f.OlderThan, 0), operate.FormMessage), nil
 }
 
 // record is the message of a path.

@@ -18,19 +18,13 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// operationState is an operation and whether a process carries it out.
-type operationState struct {
-	*operate.Operation
-	Live bool `json:"live"`
-}
-
 // sees reports whether the caller may see an operation.
 func (c *caller) sees(o *operate.Operation) bool {
 	return !c.narrowed() || o.Filter.Topic != "" && c.over(o.Filter.Topic) ||
 		len(o.From) > 0 && !slices.ContainsFunc(o.From, func(t string) bool { return !c.over(t) })
 }
 
-func (x *exchange) listOperations(ctx context.Context) (iter.Seq2[operationState, error], error) {
+func (x *exchange) listOperations(ctx context.Context) (iter.Seq2[operate.OperationState, error], error) {
 	status := x.r.URL.Query().Get("status")
 	if status != "" && !slices.Contains(operate.OperationStatuses(), status) {
 		return nil, fault("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
@@ -43,11 +37,11 @@ func (x *exchange) listOperations(ctx context.Context) (iter.Seq2[operationState
 	if err != nil {
 		return nil, err
 	}
-	shown := []operationState{}
+	shown := []operate.OperationState{}
 	for _, o := range all {
 		if (status == "" || o.Status == status) && x.caller.sees(o) {
 			o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil
-			shown = append(shown, operationState{o, o.Live(now)})
+			shown = append(shown, operate.OperationState{Operation: o, Live: o.Live(now)})
 		}
 	}
 	return values(shown), nil
@@ -72,7 +66,7 @@ func (x *exchange) operationState(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	now, err := ops.State.Clock(ctx)
-	return operationState{o, o.Live(now)}, err
+	return operate.OperationState{Operation: o, Live: o.Live(now)}, err
 }
 
 // whole calls do for a caller that is for all topics, and answers with a list.

@@ -101,7 +101,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 		filter := store.DeadFilter{Topic: f.topic, Key: keyOf(f.key), Limit: f.limit}
 		if records = d.Dead(ctx, filter); f.olderThan > 0 {
 			filter.Limit = 0
-			records = olderThan(d.Dead(ctx, filter), time.Duration(f.olderThan), f.limit)
+			records = operate.OlderThan(d.Dead(ctx, filter), time.Duration(f.olderThan), f.limit)
 		}
 	} else {
 		i, err := partOf[store.Looker](opened, "list messages")
@@ -156,22 +156,6 @@ func (s *session) groupMessages(records iter.Seq2[store.Record, error], by strin
 		l.add(g, s.cell(g.Value, 40), number(g.Count), s.at(g.OldestAt), g.OldestID)
 	}
 	return l.end("no such messages")
-}
-
-// olderThan passes on records that were appended longer ago.
-func olderThan(records func(func(store.Record, error) bool), d time.Duration,
-	limit int) func(func(store.Record, error) bool) {
-	return func(yield func(store.Record, error) bool) {
-		n := 0
-		for r, err := range records {
-			if err == nil && time.Since(r.EnqueuedAt) <= d {
-				continue
-			}
-			if n++; !yield(r, err) || n == limit {
-				return
-			}
-		}
-	}
 }
 
 // printMessages prints records as they come.

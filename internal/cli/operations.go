@@ -22,12 +22,6 @@ how far it is, so that it can be followed, stopped and resumed from any process.
 		s.operationsAsk("cancel", operate.Cancelled), s.operationsResume())
 }
 
-// operationState is an operation and whether a process carries it out, as JSON.
-type operationState struct {
-	*operate.Operation
-	Live bool `json:"live"`
-}
-
 func (s *session) operationsLs() *cobra.Command {
 	var status string
 	c := &cobra.Command{
@@ -54,7 +48,7 @@ running, but whose process is gone, can be resumed.`,
 					continue
 				}
 				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
-				l.add(operationState{o, o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
+				l.add(operate.OperationState{Operation: o, Live: o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
 					number(o.Refused), number(o.Planned), o.Who, s.at(o.CreatedAt))
 			}
 			return l.end("no such operations")
@@ -101,7 +95,7 @@ func (s *session) showOperation(ctx context.Context, ops *operate.Operations, id
 	if err != nil {
 		return cannot(err, "show operation %s", id)
 	}
-	return s.one(operationState{o, o.Live(now)}, func(w io.Writer) { describeOperation(w, o, now) })
+	return s.one(operate.OperationState{Operation: o, Live: o.Live(now)}, func(w io.Writer) { describeOperation(w, o, now) })
 }
 
 func describeOperation(w io.Writer, o *operate.Operation, now time.Time) {

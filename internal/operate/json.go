@@ -2,6 +2,7 @@ package operate
 
 import (
 	"encoding/base64"
+	"iter"
 	"time"
 	"unicode/utf8"
 
@@ -320,4 +321,25 @@ func (f *Filter) filter() (store.DeadFilter, error) {
 		d.Key, err = base64.StdEncoding.DecodeString(f.KeyBase64)
 	}
 	return d, err
+}
+
+// OperationState is an operation and whether a process carries it out, as JSON.
+type OperationState struct {
+	*Operation
+	Live bool `json:"live"`
+}
+
+// OlderThan passes on records that were appended longer ago, at most limit of them; 0: all.
+func OlderThan(records iter.Seq2[store.Record, error], than time.Duration, limit int) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) {
+		n := 0
+		for r, err := range records {
+			if err == nil && than > 0 && time.Since(r.EnqueuedAt) <= than {
+				continue
+			}
+			if n++; !yield(r, err) || n == limit {
+				return
+			}
+		}
+	}
 }
