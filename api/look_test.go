@@ -179,3 +179,28 @@ func TestEvents(t *testing.T) {
 	next(follow("other-1"), "event: gap")
 	next(follow(boot+"-0"), "event: gap")
 }
+
+// TestAPIPausesAPipelineAsItsTopics: its topics are paused, and a time below zero is refused as for one topic.
+func TestAPIPausesAPipelineAsItsTopics(t *testing.T) {
+	s := openStore(t, "memory:")
+	err := operate.RecordPipeline(t.Context(), s, "search", "test", operate.PipelineRecord{Kind: "index",
+		Topics: []string{"docs"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serveStore(t, s, api.Config{})
+	d.want(201, d.post("/v1/topics/docs/messages", `{"body":"x"}`, "Content-Type: application/json"))
+	d.want(422, d.post("/v1/pipelines/search/pause", `{"for_seconds":-1}`))
+	d.want(422, d.post("/v1/topics/docs/pause", `{"for_seconds":-1}`))
+	d.want(200, d.post("/v1/pipelines/search/pause", `{"for_seconds":60,"reason":"moved"}`))
+	var topic operate.Topic
+	d.want(200, d.get("/v1/topics/docs")).into(t, &topic)
+	if topic.Pause == nil || topic.Pause.Reason != "moved" {
+		t.Errorf("the topic is not paused: %+v", topic.Pause)
+	}
+	d.want(200, d.post("/v1/pipelines/search/resume", ``))
+	var after operate.Topic
+	if d.want(200, d.get("/v1/topics/docs")).into(t, &after); after.Pause != nil {
+		t.Errorf("the topic is still paused: %+v", after.Pause)
+	}
+}

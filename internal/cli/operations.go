@@ -48,8 +48,8 @@ running, but whose process is gone, can be resumed.`,
 					continue
 				}
 				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
-				l.add(operate.OperationState{Operation: o, Live: o.Live(now)}, o.ID, o.Kind, statusCell(o, now), number(o.Done),
-					number(o.Refused), number(o.Planned), o.Who, s.at(o.CreatedAt))
+				l.add(operate.OperationState{Operation: o, Live: o.Live(now)}, o.ID, o.Kind, statusCell(o, now),
+					number(o.Done), number(o.Refused), number(o.Planned), o.Who, s.at(o.CreatedAt))
 			}
 			return l.end("no such operations")
 		},
@@ -95,7 +95,8 @@ func (s *session) showOperation(ctx context.Context, ops *operate.Operations, id
 	if err != nil {
 		return cannot(err, "show operation %s", id)
 	}
-	return s.one(operate.OperationState{Operation: o, Live: o.Live(now)}, func(w io.Writer) { describeOperation(w, o, now) })
+	state := operate.OperationState{Operation: o, Live: o.Live(now)}
+	return s.one(state, func(w io.Writer) { describeOperation(w, o, now) })
 }
 
 func describeOperation(w io.Writer, o *operate.Operation, now time.Time) {
