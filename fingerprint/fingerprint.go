@@ -168,7 +168,8 @@ func (a *alike) word() {
 	case a.isCode(w, start):
 		a.out = append(a.out, w...)
 	case unit != w && strings.ContainsAny(unit, digits), unit == w && strings.ContainsAny(letters, digits),
-		strings.Trim(w, hexDigits) == "", strings.HasPrefix(w, "0x"), gibberish(letters):
+		strings.Trim(w, hexDigits) == "", strings.HasPrefix(w, "0x"), gibberish(letters),
+		len(w) >= 6 && start > 1 && a.in[start-1] == '_' && a.shut < start && !strings.HasPrefix(a.in[a.at:], "_"):
 		a.vary()
 	case unit != w:
 		a.at -= len(unit)

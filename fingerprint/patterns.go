@@ -229,7 +229,7 @@ func (a *alike) token() int {
 		return 0 // in the middle of one
 	}
 	rest := a.in[a.at:a.chunkEnd]
-	if m := withID.FindStringSubmatch(rest); m != nil && isID(m[1]) {
+	if m := withID.FindStringSubmatch(rest); m != nil && len(m[0])-len(m[2]) >= 16 && isID(m[1]) {
 		return a.at + len(m[0]) - len(m[2])
 	}
 	s := base64.FindString(rest)
