@@ -29,6 +29,11 @@ func actRoutes() []route {
 		p(doOperate, "/v1/messages/{id}/cancel", "cancel", "Cancel a message", reasonBody{},
 			onMessage("cancel", (*exchange).record,
 				func(_ *exchange, s store.Inspector, _ string) byID { return s.Cancel })),
+		p(doOperate, "/v1/messages/{id}/run", "messages run", "Run a message that waits for its time now", reasonBody{},
+			onMessage("run", (*exchange).record,
+				func(_ *exchange, s store.Inspector, _ string) byID { return s.RunNow })),
+		p(doOperate, "/v1/messages/{id}/skip", "skip", "Make a dead letter of a message, so that its key goes on",
+			reasonBody{}, onMessage("skip", (*exchange).record, skip)),
 		p(doOperate, "/v1/dead/{id}/edit", "dead edit", "Change the body of a dead letter", editBody{},
 			(*exchange).editLetter),
 		p(doOperate, "/v1/dead/{id}/resolve", "dead resolve", "Mark a dead letter as resolved", reasonBody{},
@@ -289,6 +294,10 @@ type done struct {
 
 // byID does something to messages, and returns those that it was refused for.
 type byID = func(ctx context.Context, ids ...string) (map[string]error, error)
+
+func skip(_ *exchange, s store.Inspector, why string) byID {
+	return func(ctx context.Context, ids ...string) (map[string]error, error) { return s.Skip(ctx, why, ids...) }
+}
 
 func resolve(x *exchange, s store.DeadLetters, why string) byID {
 	return func(ctx context.Context, ids ...string) (map[string]error, error) {

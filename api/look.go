@@ -52,7 +52,7 @@ func lookRoutes() []route {
 		g("/v1/pipelines", "pipelines ls", "pipelines", "List pipelines", (*exchange).listPipelines, true),
 		g("/v1/schedules", "schedules ls", "schedules", "List schedules", (*exchange).listSchedules, true),
 		g("/v1/schedules/{name}", "schedules show", "schedule", "Show a schedule", show((*exchange).showSchedule), false),
-		g("/v1/state", "(pawl state comes with its part)", "state", "List the state", (*exchange).listState, true, "prefix"),
+		g("/v1/state", "state ls", "state", "List the state", (*exchange).listState, true, "prefix"),
 		g("/v1/doctor", "doctor", "doctor", "Look for what is wrong", (*exchange).doctor, false),
 		g("/v1/stores", "stores", "stores", "Show what stores can do", (*exchange).stores, false),
 		g("/v1/events", "(pawl up serves them at /events, too)", "events", "Follow events", (*exchange).events, false),

@@ -21,10 +21,11 @@ var withoutRoute = map[string]string{
 	"bench": "about this machine", "demo": "runs a program here", "up": "runs a program here", "api": "it is the API",
 	"work": "runs a program here", "config": "about a file here", "migrate": "the schema is changed beside the store",
 	"blobs": "about a folder here", "traffic": "moves between stores, by their URLs", "kafka": "about a cluster",
-	"skip": "comes with messages run", "reclaim": "a lease ends by itself; comes with messages run",
+	"reclaim": "a lease ends by itself",
 	"dead export": "GET /v1/dead has all of it", "dead import": "reads a file here",
 	"schedules put": "schedules are written in files and by the command", "schedules next": "GET /v1/schedules has the next",
-	"schedules history": "comes with the console",
+	"schedules history": "comes with the console", "schedules backfill": "comes with the console",
+	"state": "GET /v1/state lists it; the rest comes with the console",
 }
 
 // TestRoutesAndCommands compares the table of routes with the commands, and with the description of the routes.
