@@ -50,8 +50,11 @@ func tellingLine(text string) string {
 	return first
 }
 
-// maxAlike bounds what is compared of a text.
-const maxAlike = 320
+// maxAlike bounds what is compared of a text, maxRead what is read of it.
+const (
+	maxAlike = 320
+	maxRead  = 2 << 10
+)
 
 // alike is a pass over a text that writes down what texts of one cause share. It
 // looks ahead a bounded way only, so that no text is slow.
@@ -72,7 +75,7 @@ type alike struct {
 
 // appendAlike appends text to b without what varies.
 func appendAlike(b []byte, text string) []byte {
-	a := alike{in: text, out: b, from: len(b), shut: -1}
+	a := alike{in: text[:min(len(text), maxRead)], out: b, from: len(b), shut: -1}
 	for a.at < len(a.in) && len(a.out)-a.from < maxAlike {
 		a.next()
 	}

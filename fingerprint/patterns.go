@@ -8,7 +8,7 @@ import (
 // This file has the patterns of what varies from one failure to the next.
 
 // farAhead bounds how far a look ahead goes.
-const farAhead = 1024
+const farAhead = 512
 
 // run is a pattern of what a URL or a path goes on with: brackets are part of it only in pairs.
 func run(stop string) string {
