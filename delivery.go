@@ -99,7 +99,7 @@ type LogRecord interface {
 	Offset() int64
 	// Timestamp is when it was produced, by the clock of its producer or of the log.
 	Timestamp() time.Time
-	// NullBody tells whether the record has no body at all, as a tombstone has; an empty
+	// NullBody reports whether the record has no body at all, as a tombstone has; an empty
 	// body is a body.
 	NullBody() bool
 	// RawHeaders are copies of all its headers in order: also repeated names, Pawl's own,

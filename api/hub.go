@@ -70,7 +70,7 @@ func (h *hub) join(topics []string) *waiter {
 	return w
 }
 
-// leave takes a lease out; more tells whether others should look for what it left.
+// leave takes a lease out; more reports whether others should look for what it left.
 func (h *hub) leave(w *waiter, more bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

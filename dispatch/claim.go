@@ -194,7 +194,7 @@ func (d *Dispatcher) check(ds []pawl.Delivery) error {
 	return nil
 }
 
-// endsRun tells whether an error of the store ends Run: one that repetition does not
+// endsRun reports whether an error of the store ends Run: one that repetition does not
 // cure, and at the start also one that needs a person's attention.
 func (d *Dispatcher) endsRun(err error) bool {
 	is := func(code error) bool { return errors.Is(err, code) }

@@ -31,7 +31,7 @@ func targets(topics []Topic) map[string][]string {
 	return of
 }
 
-// reaches tells whether what is emitted leads from one topic to another.
+// reaches reports whether what is emitted leads from one topic to another.
 func reaches(emits map[string][]string, from, to string, seen map[string]bool) bool {
 	if from == to {
 		return true

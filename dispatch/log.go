@@ -38,7 +38,7 @@ func Level(a policy.Alert) slog.Level {
 	}
 }
 
-// allow tells whether it may be logged, as one of so many in a span, and how many were
+// allow reports whether it may be logged, as one of so many in a span, and how many were
 // not before it.
 func (f *failureLog) allow(now, span time.Duration, most int) (silent int, ok bool) {
 	if s := int64(now/span) + 1; s != f.span {

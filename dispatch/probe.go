@@ -25,7 +25,7 @@ func (t *topic) probeDue(seldom time.Duration) time.Duration {
 	}
 }
 
-// barred tells whether a limit lets nothing begin while nothing waits here: a message claimed now could
+// barred reports whether a limit lets nothing begin while nothing waits here: a message claimed now could
 // only be held, out of reach of processes that may begin it. When the limit opens, a claim brings the best.
 func (t *topic) barred() bool {
 	allowed, _, _ := t.allowed()

@@ -57,7 +57,7 @@ func (c *call) about() (*topic, *pawl.Delivery) {
 	return c.parts[0].run.topic, c.delivery
 }
 
-// givenUp tells whether the call was abandoned: it was decided about then.
+// givenUp reports whether the call was abandoned: it was decided about then.
 func (c *call) givenUp() bool {
 	c.d.mu.Lock()
 	defer c.d.mu.Unlock()

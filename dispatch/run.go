@@ -86,7 +86,7 @@ func (r *run) leased(sent, lease time.Duration) time.Duration {
 	return min(sent+lease-leaseMargin(lease), last)
 }
 
-// goesOn tells whether the run goes on in the store after a settlement that has no hold.
+// goesOn reports whether the run goes on in the store after a settlement that has no hold.
 func (r *run) goesOn(st *store.Settlement) bool {
 	return st.Verdict == store.Ack || st.Verdict == store.Retry && r.tail
 }
@@ -94,7 +94,7 @@ func (r *run) goesOn(st *store.Settlement) bool {
 // tie decides between equal ranks: the order in the store.
 func (r *run) tie() int64 { return r.ds[r.at].Token.Seq }
 
-// before tells whether r goes before o in its topic.
+// before reports whether r goes before o in its topic.
 func (r *run) before(o *run) bool { return r.rank < o.rank || r.rank == o.rank && r.tie() < o.tie() }
 
 // indexOf returns which message of the run a token is of, -1 if none. Nothing else of
@@ -129,7 +129,7 @@ func (r *run) lane() lane {
 	return lane{topic: r.topic, id: r.ds[0].Token.Lane}
 }
 
-// usable tells whether there is time enough to start a message: within the
+// usable reports whether there is time enough to start a message: within the
 // lease, and with at least half of the time that its deadline grants.
 func (r *run) usable(now time.Duration) bool {
 	return now < r.until && now < r.last-(r.ds[0].Deadline)/2

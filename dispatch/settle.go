@@ -54,7 +54,7 @@ func (d *Dispatcher) settleWait(now time.Duration) time.Duration {
 	}
 }
 
-// coming tells whether more verdicts are about to come. The caller holds mu.
+// coming reports whether more verdicts are about to come. The caller holds mu.
 func (d *Dispatcher) coming() bool {
 	for _, t := range d.topics {
 		if t.gathers() && t.waiting+t.executing > 0 {

@@ -34,7 +34,7 @@ type solitude struct {
 // lookEvery is how often the store is asked whether a message waits for solitude.
 const lookEvery = 2 * time.Second
 
-// empty tells whether nothing is in hand, or about to be. The caller holds mu.
+// empty reports whether nothing is in hand, or about to be. The caller holds mu.
 func (d *Dispatcher) empty() bool { return d.held == 0 && d.claiming == 0 && d.zombies == 0 }
 
 // makeWay plans what a message in solitude asks for: ok is false when it asks for
@@ -63,7 +63,7 @@ func (d *Dispatcher) makeWay(now time.Duration) (p plan, ok bool) {
 	}
 }
 
-// shouldLook tells whether to ask the store now what waits for solitude. The caller
+// shouldLook reports whether to ask the store now what waits for solitude. The caller
 // holds mu.
 func (d *Dispatcher) shouldLook(now time.Duration) bool {
 	s := &d.solitude

@@ -136,11 +136,11 @@ func (t *topic) observe(each time.Duration) {
 	t.mean += (each - t.mean) / 16
 }
 
-// quick tells whether a handler is so quick that its next verdicts are worth
+// quick reports whether a handler is so quick that its next verdicts are worth
 // waiting for, to settle more at once.
 func (t *topic) quick() bool { return t.measured && t.mean < time.Millisecond }
 
-// gathers tells whether so many verdicts are about to come that the first one had
+// gathers reports whether so many verdicts are about to come that the first one had
 // better wait for them: handlers are quick, or so many of them are running that
 // some end all the time.
 func (t *topic) gathers() bool {
@@ -275,7 +275,7 @@ func (t *topic) refill() {
 	}
 }
 
-// filling tells whether the next batch is not full and may wait for more; it schedules
+// filling reports whether the next batch is not full and may wait for more; it schedules
 // another look at the topic for when it no longer may.
 func (d *Dispatcher) filling(t *topic, now time.Duration) bool {
 	if t.BatchWait == 0 || t.waiting >= t.BatchSize || now >= t.fills {

@@ -50,7 +50,7 @@ func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refu
 	return left
 }
 
-// isUnfit tells whether a settlement was refused because of what it emits, and will
+// isUnfit reports whether a settlement was refused because of what it emits, and will
 // be whenever it is repeated.
 func isUnfit(st *store.Settlement, err error) bool {
 	return st.Verdict == store.Ack && len(st.Emit)+len(st.Marks) > 0 && store.ForGood(err)

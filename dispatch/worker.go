@@ -51,7 +51,7 @@ func (d *Dispatcher) wakeWorker(t *topic) {
 	}
 }
 
-// starting tells whether anything may be started. The caller holds mu.
+// starting reports whether anything may be started. The caller holds mu.
 func (d *Dispatcher) starting() bool { return d.phase == working }
 
 func (w *worker) loop() {

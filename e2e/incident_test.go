@@ -156,7 +156,7 @@ func (in *incident) filled(text string) string {
 	return strings.ReplaceAll(text, "127.0.0.1:9102", in.address)
 }
 
-// says tells whether a text has lines like those wanted, in their order; … is
+// says reports whether a text has lines like those wanted, in their order; … is
 // anything, and so is what stands before and behind. A placeholder is what it was
 // filled with, or the head of a column.
 func says(text, want string, fill map[string]string) bool {

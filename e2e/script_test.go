@@ -72,7 +72,7 @@ echo "exit code $got, want $want: $*" >&2
 exit 1
 `
 
-// aliveScript tells whether a process runs; one that is dead and waits to be
+// aliveScript reports whether a process runs; one that is dead and waits to be
 // reaped does not: alive PID.
 const aliveScript = `#!/bin/sh
 case $(ps -o stat= -p "$1") in

@@ -149,7 +149,7 @@ func find(types []EventSpec, domain, name string) *EventSpec {
 	return nil
 }
 
-// Check tells whether a type and phase are registered: the error is an
+// Check reports whether a type and phase are registered: the error is an
 // [ErrUnknownEvent] that says which are.
 func (t *EventTypes) Check(domain, typ, phase string) error {
 	t.mu.RLock()

@@ -60,7 +60,7 @@ func ParseLevel(name string) (slog.Level, error) {
 	return level, nil
 }
 
-// disabled tells whether a kill switch is on. One with a value that is neither
+// disabled reports whether a kill switch is on. One with a value that is neither
 // true nor false is an error: whoever set it meant something.
 func disabled() (bool, error) {
 	var faults pawl.Faults

@@ -151,7 +151,7 @@ func Backends() []Backend {
 	return all
 }
 
-// Ranks tells whether the store that a URL names hands messages out by priority.
+// Ranks reports whether the store that a URL names hands messages out by priority.
 func Ranks(storeURL string) bool {
 	b, ok := backendOf(storeURL)
 	return ok && b.describe().Capabilities.Has(store.CanPriority)

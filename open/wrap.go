@@ -113,7 +113,7 @@ func database(url string) string {
 	return about(url, func(b backend) func(string) string { return b.identity })
 }
 
-// SameStore tells whether two URLs are surely of one store. They may be where it does
+// SameStore reports whether two URLs are surely of one store. They may be where it does
 // not tell so: a host has many names.
 func SameStore(a, b string) bool {
 	at := database(a)

@@ -144,7 +144,7 @@ func NewValues(flags []Flag, values map[string]any, changed map[string]bool) Val
 	return Values{NewSection(fields, values), changed}
 }
 
-// Changed tells whether a flag was given.
+// Changed reports whether a flag was given.
 func (v Values) Changed(name string) bool { return v.changed[name] }
 
 // Exit codes of commands, as DESIGN.md has them.
@@ -187,7 +187,7 @@ func Fatal(err error) error {
 	return &fatal{err}
 }
 
-// IsFatal tells whether [Fatal] made the error.
+// IsFatal reports whether [Fatal] made the error.
 func IsFatal(err error) bool {
 	_, ok := errors.AsType[*fatal](err)
 	return ok

@@ -69,7 +69,7 @@ func NewSection(fields []Field, values map[string]any) Section {
 	return s
 }
 
-// Has tells whether a key is stated or has a default.
+// Has reports whether a key is stated or has a default.
 func (s Section) Has(name string) bool { return s.at(name) != nil }
 
 func (s Section) at(name string) any {

@@ -76,7 +76,7 @@ func (c *change) deadLetter() {
 	}
 }
 
-// repeats tells whether there are repetitions to say anything about.
+// repeats reports whether there are repetitions to say anything about.
 func (c *change) repeats() bool {
 	if c.r.Repeat == Repeated {
 		return true

@@ -29,7 +29,7 @@ func (e *TopicFullError) Error() string {
 	return fmt.Sprintf("topic %s is full; there may be room in %v", e.Topic, e.RetryAfter.Round(time.Millisecond))
 }
 
-// IsTopicFull tells whether err is a [TopicFullError]: the store is well, and the caller is to wait.
+// IsTopicFull reports whether err is a [TopicFullError]: the store is well, and the caller is to wait.
 func IsTopicFull(err error) bool {
 	_, full := errors.AsType[*TopicFullError](err)
 	return full
@@ -56,7 +56,7 @@ func Accepted(ctx context.Context) context.Context {
 	return context.WithValue(ctx, acceptedKey{}, true)
 }
 
-// IsAccepted tells whether ctx is from [Accepted].
+// IsAccepted reports whether ctx is from [Accepted].
 func IsAccepted(ctx context.Context) bool { return ctx.Value(acceptedKey{}) != nil }
 
 // RefuseBound is what a store without [CanBound] answers to settings: an error if they have

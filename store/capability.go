@@ -51,7 +51,7 @@ type Support struct {
 // refused.
 type Capabilities map[Capability]Support
 
-// Has tells whether c is kept, fully or with a deviation.
+// Has reports whether c is kept, fully or with a deviation.
 func (cs Capabilities) Has(c Capability) bool { return cs[c].Kept }
 
 // Description is what a backend says of itself, for `pawl stores` and docs.

@@ -15,7 +15,7 @@ import (
 
 // The rules of [DeadLetters], shared by all backends.
 
-// Matches tells whether f selects the dead letter r, ignoring Limit.
+// Matches reports whether f selects the dead letter r, ignoring Limit.
 func (f *DeadFilter) Matches(r *Record) bool {
 	return (f.Topic == "" || f.Topic == r.Topic) && (f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
 		(f.Kind == "" || f.Kind == r.Kind) &&
@@ -25,11 +25,11 @@ func (f *DeadFilter) Matches(r *Record) bool {
 		(f.Reason == "" || strings.Contains(strings.ToLower(r.Reason), strings.ToLower(f.Reason))) && f.MatchesText(r)
 }
 
-// Searches tells whether f looks for something that only a complete letter has: a text,
+// Searches reports whether f looks for something that only a complete letter has: a text,
 // or facts. Letters must then be read in full.
 func (f *DeadFilter) Searches() bool { return f.Text != "" || len(f.Attrs) > 0 }
 
-// MatchesText tells whether r has the text and the facts that f looks for.
+// MatchesText reports whether r has the text and the facts that f looks for.
 func (f *DeadFilter) MatchesText(r *Record) bool {
 	for name, want := range f.Attrs {
 		if got, ok := r.Attrs()[name]; !ok || got != want {
@@ -183,5 +183,5 @@ func (r *Record) makeFit() error {
 	return nil
 }
 
-// plausible tells whether every store can keep a time.
+// plausible reports whether every store can keep a time.
 func plausible(t time.Time) bool { return t.Year() > 1900 && t.Year() < 9999 }

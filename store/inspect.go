@@ -70,7 +70,7 @@ type LeaseRecord struct {
 	Deadline  time.Time
 }
 
-// Stuck tells whether the lease is older, at a time of the store's clock, than half of
+// Stuck reports whether the lease is older, at a time of the store's clock, than half of
 // what its hard deadline allows: a handler that takes so long probably hangs.
 func (l LeaseRecord) Stuck(now time.Time) bool {
 	return now.Sub(l.StartedAt) > l.Deadline.Sub(l.StartedAt)/2

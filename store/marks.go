@@ -19,7 +19,7 @@ type Marked struct {
 
 // MarkReceipt is the answer to one mark.
 type MarkReceipt struct {
-	// Put tells whether the mark was written or removed. If it was not and there is no
+	// Put reports whether the mark was written or removed. If it was not and there is no
 	// Err, what is there does not match the mark's If.
 	Put bool
 	// Version is that of the mark as written; 0 if it was not, or was removed.

@@ -62,7 +62,7 @@ func ForGood(err error) bool {
 	return invalid || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)
 }
 
-// uncertain tells whether a call that failed with err may have taken effect.
+// uncertain reports whether a call that failed with err may have taken effect.
 func uncertain(err error) bool {
 	if _, invalid := errors.AsType[*pawl.InvalidError](err); invalid || IsTopicFull(err) {
 		return false

@@ -25,7 +25,7 @@ type Pace struct {
 
 // Paced is the answer to one Pace.
 type Paced struct {
-	// Taken tells whether the permits were taken, or the key is now held.
+	// Taken reports whether the permits were taken, or the key is now held.
 	Taken bool
 	// Wait is how long from now the permits become valid; if they were not taken, how
 	// long until it is worth asking again.

@@ -36,7 +36,7 @@ func Weight(rescues int) int {
 	}
 }
 
-// Solitary tells whether a message with that many rescues is carried out in solitude.
+// Solitary reports whether a message with that many rescues is carried out in solitude.
 func Solitary(rescues int) bool { return rescues >= SolitaryAfter }
 
 // Death is the end of a process that held messages of a topic: its lease ended

@@ -47,7 +47,7 @@ func (d *Declaration) set(t *Topic) {
 	t.Retain, t.MaxWaiting = *cmp.Or(d.Retain, &t.Retain), *cmp.Or(d.MaxWaiting, &t.MaxWaiting)
 }
 
-// States tells whether d states anything besides the name.
+// States reports whether d states anything besides the name.
 func (d *Declaration) States() bool { return *d != Declaration{Name: d.Name} }
 
 // Apply returns what t becomes when d is declared, or [ErrConflict]. The caller says
@@ -101,7 +101,7 @@ func (t *Topic) Replace(now Topic, empty bool) (Topic, error) {
 	return next, nil
 }
 
-// laidOutAs tells whether two topics agree in what changes only while a topic is empty.
+// laidOutAs reports whether two topics agree in what changes only while a topic is empty.
 func (t *Topic) laidOutAs(other *Topic) bool { return t.Order == other.Order && t.Tail == other.Tail }
 
 func layoutConflict(have, want Topic) error {

@@ -141,7 +141,7 @@ type TopicStats struct {
 	Deaths Deaths
 }
 
-// Full tells whether an append to the topic is refused.
+// Full reports whether an append to the topic is refused.
 func (st *TopicStats) Full() bool { return st.MaxWaiting > 0 && st.Waiting+st.Delayed >= st.MaxWaiting }
 
 // NewTopic returns the settings of a topic that an append creates: order by key,

@@ -18,7 +18,7 @@ as_user() {
 
 port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# ports_taken PORT COUNT tells whether somebody listens on any of so many ports in a row.
+# ports_taken PORT COUNT reports whether somebody listens on any of so many ports in a row.
 ports_taken() {
 	local port
 	for ((port = $1; port < $1 + $2; port++)); do

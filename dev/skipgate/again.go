@@ -13,7 +13,7 @@ import (
 // accident.
 const flakyMost = 3
 
-// passAgain tells whether the packages of tests that failed pass when nothing else
+// passAgain reports whether the packages of tests that failed pass when nothing else
 // runs, and names the tests as flaky if so. Whole packages: a test that fails because
 // of its neighbours fails again.
 func (j job) passAgain(out io.Writer, list []allowance, failed []testName) bool {

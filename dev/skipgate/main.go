@@ -91,7 +91,7 @@ func (j job) run(out io.Writer, allowed string) int {
 	return 0
 }
 
-// judge runs packages. It tells whether all is well, but for the tests that failed.
+// judge runs packages. It reports whether all is well, but for the tests that failed.
 func (j job) judge(r *report, list []allowance, packages []string) (sound bool, err error) {
 	err = j.test(slices.Concat(j.flags, packages), r.read)
 	refused := r.listSkips(list, j.strict)

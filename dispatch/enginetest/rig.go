@@ -89,7 +89,7 @@ func (r *Rig) now() time.Time {
 	return r.clock
 }
 
-// clockRuns tells whether the store's clock goes on by itself.
+// clockRuns reports whether the store's clock goes on by itself.
 func (r *Rig) clockRuns() bool {
 	first := r.storeTime()
 	return !r.storeTime().Equal(first)

@@ -70,7 +70,7 @@ func (f *family) tail(n int) string {
 	return string(b[max(0, len(b)-n):])
 }
 
-// alive tells whether the head runs (or is stopped).
+// alive reports whether the head runs (or is stopped).
 func (f *family) alive() bool {
 	select {
 	case <-f.exited:

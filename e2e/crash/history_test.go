@@ -55,7 +55,7 @@ type message struct {
 
 func (d *delivery) message() message { return message{d.id, d.Send} }
 
-// final tells whether the worker's verdict ends the message, if it is accepted.
+// final reports whether the worker's verdict ends the message, if it is accepted.
 func (d *delivery) final() bool { return d.end > 0 && (d.verdict == "ack" || d.verdict == "dead") }
 
 // readHistory puts the deliveries together that the nodes' workers wrote down, in

@@ -229,7 +229,7 @@ func (f *findings) rescued(ds []*delivery, limit time.Duration) {
 	}
 }
 
-// stale tells whether the verdict of d came to a Pawl, or back to life with it,
+// stale reports whether the verdict of d came to a Pawl, or back to life with it,
 // after somebody else had taken over: what the fence is for. It is from before or
 // after the stop; what had been settled by then nobody else would have got.
 func stale(d *delivery, later []*delivery) bool {

@@ -74,7 +74,7 @@ func seed(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(n, 0))
 }
 
-// strict tells whether figures of speed are held to their bars. Beside other tests
+// strict reports whether figures of speed are held to their bars. Beside other tests
 // on a small machine they are held to something wider, see [bound].
 func strict() bool { return os.Getenv(envBars) != "" }
 

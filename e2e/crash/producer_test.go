@@ -61,7 +61,7 @@ func (p *producer) live(ctx context.Context) {
 	}
 }
 
-// send sends a chunk once and tells whether that is confirmed.
+// send sends a chunk once and reports whether that is confirmed.
 func (p *producer) send(ctx context.Context, chunk, send int) bool {
 	lines := p.lines(chunk, send)
 	var out bytes.Buffer

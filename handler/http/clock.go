@@ -47,7 +47,7 @@ func (c *clock) without(do func() error) error {
 	return do()
 }
 
-// over tells whether the bound has passed.
+// over reports whether the bound has passed.
 func (c *clock) over() bool { return context.Cause(c.ctx) == context.DeadlineExceeded }
 
 func (c *clock) close() {

@@ -57,7 +57,7 @@ func set(h http.Header, name, value string) {
 	h.Set(name+"-Base64", base64.StdEncoding.EncodeToString([]byte(value)))
 }
 
-// plain tells whether a header can hold s as it is: printable ASCII, and no space
+// plain reports whether a header can hold s as it is: printable ASCII, and no space
 // at an end, which would be lost.
 func plain(s string) bool {
 	for i := range len(s) {

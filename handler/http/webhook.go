@@ -175,7 +175,7 @@ func (h *Hook) worded(ctx context.Context, c *clock, d *pawl.Delivery, reply *ht
 	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is not a verdict: %w", err))
 }
 
-// isVerdict tells whether a reply says that it states a verdict.
+// isVerdict reports whether a reply says that it states a verdict.
 func isVerdict(contentType string) bool {
 	media, _, _ := mime.ParseMediaType(contentType)
 	return media == ContentVerdict

@@ -141,7 +141,7 @@ func (c *child) take(answers []answer) {
 	p.hasRoom()
 }
 
-// overtook tells whether the child answered k and still holds what it got before.
+// overtook reports whether the child answered k and still holds what it got before.
 // That is looked at only where it matters.
 func (c *child) overtook(k *call) bool {
 	if !c.window.trying {

@@ -157,7 +157,7 @@ func (c *child) lower() {
 	c.signal()
 }
 
-// fits tells whether c can take k now.
+// fits reports whether c can take k now.
 func (c *child) fits(k *call) bool {
 	return c.up && c.cause == nil && len(c.suspects) == 0 && len(c.held) < c.window.size &&
 		(len(c.held) == 0 || c.bytes+len(k.line) <= maxHeldBytes)
@@ -315,7 +315,7 @@ func (p *Pipe) regive(c *child, touched, untouched []*call) {
 	}
 }
 
-// restarts tells whether c is to be started again, and says so.
+// restarts reports whether c is to be started again, and says so.
 func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -361,7 +361,7 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 	return false
 }
 
-// count counts a start that came to nothing, and tells whether this was one. A
+// count counts a start that came to nothing, and reports whether this was one. A
 // program that has worked may leave when there is nothing to do.
 func (p *Pipe) count(e ending) bool {
 	idle := e.voluntary && e.held == 0 && p.answered

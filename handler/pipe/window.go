@@ -63,7 +63,7 @@ func (s *samples) join(o samples) {
 	s.squares += o.squares
 }
 
-// sure tells whether the mean is good for a comparison.
+// sure reports whether the mean is good for a comparison.
 func (s *samples) sure() bool { return s.n >= maxRound || s.doubt() < s.mean()/4 }
 
 // doubt is how far off the mean may well be: three of its standard errors.
@@ -159,7 +159,7 @@ func (w *window) review(now time.Time) {
 	}
 }
 
-// tiny tells whether an answer takes so little of a child's time that most of the
+// tiny reports whether an answer takes so little of a child's time that most of the
 // time passes on the way: on a busy machine a small window would leave it idle.
 func (w *window) tiny() bool { return w.mean/time.Duration(w.size) <= quick/10 }
 

@@ -71,7 +71,7 @@ func (f *deadFilter) check() error {
 	return checkLimit(f.limit)
 }
 
-// selects tells whether the flags select anything; a limit alone does not.
+// selects reports whether the flags select anything; a limit alone does not.
 func (f *deadFilter) selects() bool {
 	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != "" || len(f.attrs) > 0 ||
 		f.resolved

@@ -36,7 +36,7 @@ func (f *liveFilter) add(fl *pflag.FlagSet, older string) {
 	fl.BoolVar(&f.all, "all", false, "all of the store")
 }
 
-// check refuses flags that make no sense together; more tells whether flags of the
+// check refuses flags that make no sense together; more reports whether flags of the
 // command select, too.
 func (f *liveFilter) check(c *cobra.Command, ids []string, more bool) error {
 	if err := checkLimit(f.limit); err != nil {

@@ -24,7 +24,7 @@ type System struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
-	// Terminals tells which of In, Out and Err are one.
+	// Terminals returns which of In, Out and Err are one.
 	InTerminal, OutTerminal, ErrTerminal bool
 	// Columns is the width of the terminal; nil, or 0: unknown.
 	Columns func() int
@@ -85,7 +85,7 @@ type interrupts struct{ first time.Time }
 // and some supervisors signal a process, and then its group, which it is in.
 const oneRequest = 50 * time.Millisecond
 
-// again notes a signal, and tells whether it is the second request.
+// again notes a signal, and reports whether it is the second request.
 func (i *interrupts) again(now time.Time) bool {
 	if i.first.IsZero() {
 		i.first = now

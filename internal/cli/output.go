@@ -80,7 +80,7 @@ func (s *session) list(columns ...string) *list {
 	return l
 }
 
-// add prints v, in a table the cells. It tells whether more can be printed.
+// add prints v, in a table the cells. It reports whether more can be printed.
 func (l *list) add(v any, cells ...string) bool {
 	if l.err == nil {
 		l.n++
@@ -128,7 +128,7 @@ func (l *list) end(empty string, args ...any) error {
 	return l.s.out.Flush()
 }
 
-// colours tells whether stdout takes them.
+// colours reports whether stdout takes them.
 func (s *session) colours() bool {
 	return s.OutTerminal && !s.noColor && s.Getenv("NO_COLOR") == "" && s.Getenv("TERM") != "dumb"
 }

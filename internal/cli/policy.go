@@ -404,7 +404,7 @@ var storeRules = map[pawl.Kind]storeRule{
 	pawl.KindSkipped: {"skipped", "somebody skipped it: it becomes a dead letter, from where it can be replayed"},
 }
 
-// byStore tells whether failures of m are decided by a store, not by a row of the
+// byStore reports whether failures of m are decided by a store, not by a row of the
 // policy.
 func byStore(m policy.Match) (storeRule, bool) {
 	r, ok := storeRules[m.Kind]

@@ -243,7 +243,7 @@ func (n *names) add(key, name string) {
 	}
 }
 
-// Decided tells whether the policy is asked about a phase of a type: what failed, and
+// Decided reports whether the policy is asked about a phase of a type: what failed, and
 // what the rows of the type name besides.
 func Decided(typ, phase string) bool {
 	return phase == policy.Failed || phase == policy.Again ||

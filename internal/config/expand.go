@@ -108,7 +108,7 @@ func (s *Source) secretFile(path string) (secret, plain, why, hint string) {
 	return secret, "", "", ""
 }
 
-// variable tells whether name can be that of a variable.
+// variable reports whether name can be that of a variable.
 func variable(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -140,7 +140,7 @@ var (
 	escapedUser = regexp.MustCompile(`^(?:[A-Za-z0-9._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*$`)
 )
 
-// userPart tells which part of user and password a ${…} is, by what the file states
+// userPart returns which part of user and password a ${…} is, by what the file states
 // before and behind it, and how often it is unescaped after the URL has been read:
 // the URL of another store is an option of the first.
 func userPart(before, after string) (part userKind, depth int) {

@@ -263,7 +263,7 @@ func checkStore(s string, schemes []string) (why, hint string) {
 	return "", ""
 }
 
-// readableServer tells whether user and password end where their URL says so. Else a
+// readableServer reports whether user and password end where their URL says so. Else a
 // part of a password is taken for the name of a host.
 func readableServer(s string) bool {
 	base, _, _ := strings.Cut(s, "?")
@@ -297,7 +297,7 @@ func checkListen(s string) (why, hint string) {
 	return "", ""
 }
 
-// loopback tells whether only this machine reaches an address.
+// loopback reports whether only this machine reaches an address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "localhost" {

@@ -42,13 +42,13 @@ func (n *node) at(name string) *node {
 	return n.under[name]
 }
 
-// lacks tells whether a key is not there, and nothing else that was reported says
+// lacks reports whether a key is not there, and nothing else that was reported says
 // why.
 func (n *node) lacks(name string) bool {
 	return n.at(name) == nil && !n.open && !slices.Contains(n.missed, name)
 }
 
-// unsure tells whether a reported problem makes the value of a key unreliable, whether
+// unsure reports whether a reported problem makes the value of a key unreliable, whether
 // it is stated or not.
 func (n *node) unsure(name string) bool {
 	child := n.at(name)
@@ -56,7 +56,7 @@ func (n *node) unsure(name string) bool {
 		(child.bad || child.line == 0 && (n.open || slices.Contains(n.missed, name)))
 }
 
-// sound tells whether nothing was reported of n, nor of anything within it.
+// sound reports whether nothing was reported of n, nor of anything within it.
 func (n *node) sound() bool {
 	for child := range n.children() {
 		if !child.sound() {

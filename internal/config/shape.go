@@ -74,12 +74,12 @@ func (s *shape) field(name string) *field {
 	return nil
 }
 
-// goesWith tells whether the field has a meaning for a handler.
+// goesWith reports whether the field has a meaning for a handler.
 func (f *field) goesWith(handler string) bool {
 	return f.with == nil || slices.Contains(f.with, handler)
 }
 
-// isLive tells whether a reload applies the field with a handler.
+// isLive reports whether a reload applies the field with a handler.
 func (f *field) isLive(handler string) bool {
 	return f.live && (f.liveBy == nil || slices.Contains(f.liveBy, handler))
 }

@@ -23,7 +23,7 @@ func (c *Config) Settings() []Setting {
 	return all
 }
 
-// each calls f for every scalar, and tells whether a reload applies a change of it.
+// each calls f for every scalar, and reports whether a reload applies a change of it.
 func (c *Config) each(f func(n *node, live bool)) { c.root.leaves(false, f) }
 
 func (n *node) leaves(live bool, f func(n *node, live bool)) {

@@ -87,7 +87,7 @@ func readSecret(path string) ([]byte, error) {
 	return readUpTo(path, maxSecretFile)
 }
 
-// Settled tells whether the file is unchanged since it was read.
+// Settled reports whether the file is unchanged since it was read.
 func (s *Source) Settled(before *Source) bool {
 	if !bytes.Equal(s.Text, before.Text) || s.Info == nil || before.Info == nil {
 		return bytes.Equal(s.Text, before.Text) && s.Info == nil && before.Info == nil
@@ -137,7 +137,7 @@ func (s *Source) lines() []string {
 var plainSecret = regexp.MustCompile(
 	`(?i)(?:auth|cookie|session|signature|credential|password|secret|token|api[_-]?key|aes[_-]?key|signing[_-]?key)[a-z0-9_-]*["']?\s*:\s*("[^"]*"|'[^']*'|[^\s,}#][^,}#]*)`)
 
-// secretName tells whether a header is called like a secret.
+// secretName reports whether a header is called like a secret.
 func secretName(name string) bool { return plainSecret.MatchString(name + ": x") }
 
 // unreadable says why the file is not even looked at.

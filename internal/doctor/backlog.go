@@ -251,7 +251,7 @@ func (d *Doctor) plans(ctx context.Context, s store.Store) {
 	}
 }
 
-// elsewhere tells whether another store takes what is appended to a topic.
+// elsewhere reports whether another store takes what is appended to a topic.
 func elsewhere(p *mirror.Plan) bool {
 	return p.Stage == mirror.Draining || p.Stage == mirror.Moved || p.Stage == mirror.Returning
 }

@@ -97,7 +97,7 @@ func (d *Doctor) say(check string, v Verdict, fix, detail string, args ...any) {
 	d.found = append(d.found, Finding{check, v, fmt.Sprintf(detail, args...), fix})
 }
 
-// ill tells whether a check found that something does not work.
+// ill reports whether a check found that something does not work.
 func (d *Doctor) ill(check string) bool {
 	return slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == check && f.Verdict == Ill })
 }

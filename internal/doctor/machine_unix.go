@@ -23,7 +23,7 @@ func openFiles() (uint64, error) {
 	return uint64(r.Cur), err //nolint:unconvert // the types differ between systems
 }
 
-// writable tells why this user may not write to a file, or make files in a folder. It
+// writable returns why this user may not write to a file, or make files in a folder. It
 // opens nothing.
 func writable(path string) error {
 	const write = 2

@@ -62,7 +62,7 @@ type KeyDifference struct {
 	IDs        []string `json:"ids"` // the first ones
 }
 
-// Found tells how many differences there are.
+// Found returns how many differences there are.
 func (c *Comparison) Found() int64 { return c.Missing + c.Disordered + c.Different }
 
 // Compare compares a topic in both stores, round by round, until nothing differs that

@@ -86,18 +86,18 @@ func (t *Traffic) attend(ctx context.Context, topic string, version int64) (end 
 	}, nil
 }
 
-// abandoned tells whether a cut-over or a roll-back was begun that no process
+// abandoned reports whether a cut-over or a roll-back was begun that no process
 // continues.
 func abandoned(p *mirror.Plan, m mover) bool {
 	return !m.there && (p.Stage == mirror.Draining || p.Stage == mirror.Moved && m.version > 0 || returning(p))
 }
 
-// returning tells whether a roll-back is under way.
+// returning reports whether a roll-back is under way.
 func returning(p *mirror.Plan) bool {
 	return p.Stage == mirror.Returning || p.Stage == mirror.Closing && p.From == mirror.Returning
 }
 
-// killed tells whether the process of an abandoned move was killed. A roll-back that ended by an error is left to the
+// killed reports whether the process of an abandoned move was killed. A roll-back that ended by an error is left to the
 // person who began it: the new store stays in charge meanwhile, and every try closes the topic for some seconds.
 func killed(p *mirror.Plan, m mover) bool { return abandoned(p, m) && (m.version > 0 || !returning(p)) }
 

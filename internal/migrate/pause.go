@@ -17,7 +17,7 @@ const pauseReason = "traffic: another store is in charge"
 // insteadOf continues another pause that ours stands in for.
 const insteadOf = "; instead of "
 
-// PausedHere tells whether moving traffic paused a topic.
+// PausedHere reports whether moving traffic paused a topic.
 func PausedHere(s *store.TopicStats) bool {
 	return s.Paused != nil && (s.Paused.Reason == pauseReason ||
 		strings.HasPrefix(s.Paused.Reason, pauseReason+insteadOf))
@@ -45,7 +45,7 @@ type side struct {
 func (t *Traffic) oldSide(p *mirror.Plan) side { return side{t.from, p.Topic, false} }
 func (t *Traffic) newSide(p *mirror.Plan) side { return side{t.to, p.InMirrored(), true} }
 
-// works tells whether a topic is to be worked off there, as things stand.
+// works reports whether a topic is to be worked off there, as things stand.
 func (s side) works(p *mirror.Plan) bool {
 	if s.new {
 		return p.Stage != mirror.Draining && (p.Stage != mirror.Closing || p.From != mirror.Dual)
@@ -76,7 +76,7 @@ func theirs(s *store.TopicStats) *store.Pause {
 	return &q
 }
 
-// outlasts tells whether a pause ends after another one; nil is none.
+// outlasts reports whether a pause ends after another one; nil is none.
 func outlasts(q, other *store.Pause) bool {
 	switch {
 	case q == nil || other == nil:

@@ -433,7 +433,7 @@ func Away(ctx context.Context, s store.Store) (found []AwayTopic, err error) {
 	return found, err
 }
 
-// away tells whether appends go to the new store, or will again, and the stage, which is not that of a closing.
+// away reports whether appends go to the new store, or will again, and the stage, which is not that of a closing.
 func away(p *mirror.Plan) (stage mirror.Stage, gone bool) {
 	if stage = p.Stage; stage == mirror.Closing {
 		stage = p.From

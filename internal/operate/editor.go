@@ -138,7 +138,7 @@ func (e *editor) amend(ctx context.Context, amendments []store.Amendment,
 	return refused, nil
 }
 
-// applied tells whether an earlier operation has edited a letter in the same way since
+// applied reports whether an earlier operation has edited a letter in the same way since
 // it died: its replay was refused, or the operation ended before. Once more would be
 // once too often.
 func (e *editor) applied(ctx context.Context, r *store.Record) (bool, error) {
@@ -173,7 +173,7 @@ func (e *editor) marked(ctx context.Context, id string) error {
 }
 
 // EditLetter changes the body of one dead letter to what change makes of it, and
-// leaves it dead. It tells whether it is another one now.
+// leaves it dead. It reports whether it is another one now.
 func EditLetter(ctx context.Context, os *Operations, id, who, how string,
 	change func([]byte) ([]byte, error)) (bool, error) {
 	r, err := os.Look.Get(ctx, id)

@@ -311,7 +311,7 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 	return nil
 }
 
-// blind tells whether the store knows of the leases of this process only.
+// blind reports whether the store knows of the leases of this process only.
 func (x *explaining) blind() bool {
 	d, ok := store.As[store.Describer](x.store)
 	return ok && !d.Describe().Capabilities.Has(store.CanLookup)

@@ -28,7 +28,7 @@ type ahead struct {
 	first *store.Record
 }
 
-// number tells how many there are.
+// number returns how many there are.
 func (a *ahead) number() string {
 	if a.More {
 		return "at least " + thousands(a.Before)
@@ -88,7 +88,7 @@ func (a *ahead) add(r *store.Record, topic *store.TopicStats) {
 	}
 }
 
-// holdsUp tells whether the lane of r stands still for it.
+// holdsUp reports whether the lane of r stands still for it.
 func holdsUp(r *store.Record) bool {
 	return r.State == store.Leased || r.State == store.Delayed && !separate(r)
 }
@@ -107,7 +107,7 @@ func (x *explaining) behind(a *ahead, visible time.Time) {
 	x.then(time.Time{}, "it is claimable when all before it ("+a.number()+") are done")
 }
 
-// separate tells whether a delayed message is no part of its lane yet: it joins
+// separate reports whether a delayed message is no part of its lane yet: it joins
 // that when it is due.
 func separate(r *store.Record) bool {
 	return r.Delay > 0 && r.Attempts+r.Rescues == 0 && r.Reason == "appended"

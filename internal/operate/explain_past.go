@@ -174,7 +174,7 @@ func findReplay(ctx context.Context, s store.Store, r *store.Record, at time.Tim
 	return found
 }
 
-// mayConcern tells whether a replay may be the one that brought r where it is.
+// mayConcern reports whether a replay may be the one that brought r where it is.
 func (a *AuditEntry) mayConcern(r *store.Record) bool {
 	f := a.Filter
 	if a.Target != "" && a.Target != r.Topic || a.Target == "" && f.Topic != "" && f.Topic != r.Topic {

@@ -107,10 +107,10 @@ func refusal(id string, why error) Refusal {
 	return Refusal{id, text}
 }
 
-// Ended tells whether there is nothing to resume.
+// Ended reports whether there is nothing to resume.
 func (o *Operation) Ended() bool { return o.Status == Done || o.Status == Cancelled }
 
-// Live tells whether some process carries it out, at a time of the store's clock.
+// Live reports whether some process carries it out, at a time of the store's clock.
 func (o *Operation) Live(now time.Time) bool {
 	return o.Status == Running && now.Sub(o.HeartbeatAt) < deadAfter
 }
@@ -353,7 +353,7 @@ func (r *Runner) prepareTriage() error {
 	return nil
 }
 
-// marked tells whether a letter has got the mark that an operation gives, or lost the
+// marked reports whether a letter has got the mark that an operation gives, or lost the
 // one that it takes away.
 func marked(kind string, r *store.Record) bool {
 	return kind == KindResolve && r.Resolved != nil || kind == KindReopen && r.Resolved == nil

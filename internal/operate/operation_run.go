@@ -192,7 +192,7 @@ func asked(what string) error {
 	return nil
 }
 
-// isAsked tells whether an error is one of asked.
+// isAsked reports whether an error is one of asked.
 func isAsked(err error) bool { return errors.Is(err, ErrPaused) || errors.Is(err, ErrCancelled) }
 
 // end stores the last state.
@@ -391,7 +391,7 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 	o := r.op
 	was := piece{again: o.Again, next: o.Next}
 	o.Intent, o.Again, o.Next = p.ids, p.again, p.next
-	// The intent is stored right before something is done, which tells whether it may be done.
+	// The intent is stored right before something is done, which reports whether it may be done.
 	if err := r.save(keep); err != nil {
 		r.takeBack(was)
 		return err

@@ -48,7 +48,7 @@ func newMorgue(t *testing.T, n int) *morgue {
 	return m
 }
 
-// live tells whether the process lives, at a call; after says that it dies when
+// live reports whether the process lives, at a call; after says that it dies when
 // the call has taken effect.
 func (m *morgue) live(call func() error) error {
 	m.mu.Lock()

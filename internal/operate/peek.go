@@ -139,7 +139,7 @@ func upcomingIDs(ctx context.Context, i store.Looker, topic *store.TopicStats) (
 	return slices.Concat(now, behind), nil
 }
 
-// RefusedForNow tells whether an attempt failed because the other side wants fewer, or
+// RefusedForNow reports whether an attempt failed because the other side wants fewer, or
 // later ones.
 func RefusedForNow(a *store.Attempt) bool {
 	return a.Throttled || a.Kind == string(policy.KindRateLimit)

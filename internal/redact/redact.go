@@ -116,7 +116,7 @@ func maskWords(s, secret string) string {
 	return b.String() + s[from:]
 }
 
-// joins tells whether a word goes on from the end of a into b.
+// joins reports whether a word goes on from the end of a into b.
 func joins(a, b string) bool {
 	last, _ := utf8.DecodeLastRuneInString(a)
 	first, _ := utf8.DecodeRuneInString(b)

@@ -219,7 +219,7 @@ func (s *Lines) parse(r *lines.Reader, b *lineBatches) {
 	}
 }
 
-// passes tells whether to go on without a line. Nobody is asked about one that was read when nothing is wanted any
+// passes reports whether to go on without a line. Nobody is asked about one that was read when nothing is wanted any
 // more: Run may have returned.
 func (s *Lines) passes(bad *lines.Error, over func() bool) bool {
 	s.badMu.Lock()
@@ -355,7 +355,7 @@ func (s *Lines) appendWaiting(ctx context.Context, items []pawl.Message) ([]stor
 	return receipts, err
 }
 
-// merge puts the receipts of what was sent again in their places, and tells whether some
+// merge puts the receipts of what was sent again in their places, and reports whether some
 // of it is stored now.
 func merge(receipts, more []store.Receipt) (stored bool) {
 	for i := range receipts {

@@ -179,7 +179,7 @@ func (e *eventsFile) reopen() error {
 	return nil
 }
 
-// rotates tells whether the file may have been moved away: it is not open yet, or a
+// rotates reports whether the file may have been moved away: it is not open yet, or a
 // regular one.
 func (e *eventsFile) rotates() bool {
 	e.mu.Lock()
@@ -191,7 +191,7 @@ func (e *eventsFile) rotates() bool {
 	return err != nil || info.Mode().IsRegular()
 }
 
-// endsTorn tells whether the last line may have no end: the process that wrote it was
+// endsTorn reports whether the last line may have no end: the process that wrote it was
 // killed, or its disk full. The next line would be glued to it, and both be lost to
 // whoever reads lines.
 func endsTorn(f *os.File) bool {

@@ -29,7 +29,7 @@ type runner interface {
 	room() func() (lanes, run int)
 	// slots is how many Handle may run at once, of a concurrency that was asked for.
 	slots(concurrency int) int
-	// resizes tells whether a reload may change the concurrency.
+	// resizes reports whether a reload may change the concurrency.
 	resizes() bool
 	// failing says why nothing is carried out; nil if it is.
 	failing() error

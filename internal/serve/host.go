@@ -153,7 +153,7 @@ func (h *Host) dispatchBeside() error {
 	return nil
 }
 
-// own tells whether a stage is on the daemon's store.
+// own reports whether a stage is on the daemon's store.
 func (h *Host) own(st *pipeline.Stage) bool { return st.Store == nil || st.Store == h.Store }
 
 // ownTopics are the stages of a pipeline on the daemon's store.

@@ -100,7 +100,7 @@ func (all limits) set(configured []config.Limit) (kept []string, err error) {
 	return kept, nil
 }
 
-// takes tells whether a reload may give l the numbers of next. If they are to hold in
+// takes reports whether a reload may give l the numbers of next. If they are to hold in
 // another way, which needs a restart, then so do they: a rate that is not stated any
 // more is replaced by what is not there yet, and without both nothing would protect
 // the downstream.

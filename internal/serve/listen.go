@@ -64,7 +64,7 @@ func NewFront(address string, logger *slog.Logger) (*Front, error) {
 	return f, nil
 }
 
-// foreign tells whether a request to a loopback address has a Host that is not this machine's own name. A web page
+// foreign reports whether a request to a loopback address has a Host that is not this machine's own name. A web page
 // can point a name of its own at 127.0.0.1, and make a local browser read what is served (DNS rebinding).
 func foreign(at net.Addr, host string) bool {
 	tcp, ok := at.(*net.TCPAddr)

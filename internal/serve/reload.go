@@ -187,7 +187,7 @@ func (d *Daemon) adjust(c *servedTopic, t config.Topic) (kept []string) {
 	return kept
 }
 
-// limitedAs tells whether a topic is limited by what t says, but for numbers.
+// limitedAs reports whether a topic is limited by what t says, but for numbers.
 func (c *servedTopic) limitedAs(t config.Topic) bool {
 	return c.topic.Adaptive == t.Adaptive && slices.Equal(c.topic.Limits, t.Limits)
 }

@@ -50,7 +50,7 @@ func ParseMessage(line []byte) (Draft, error) {
 var messageFields = []string{"topic", "id", "key", "key_base64", "priority", "body", "body_base64", "json", "headers",
 	"not_before", "delay_seconds", "unique", "unique_key", "unique_for_seconds"}
 
-// group tells which fields exclude each other.
+// group returns which fields exclude each other.
 var group = map[string]string{
 	"key": "key", "key_base64": "key", "body": "body", "body_base64": "body", "json": "body",
 	"not_before": "not_before", "delay_seconds": "not_before", "for_seconds": "for", "until_claimed": "for",

@@ -161,7 +161,7 @@ func (r *run) feedPage(ctx context.Context, batch []found) error {
 	return send()
 }
 
-// due tells whether a file is to be converted, and returns its record for that.
+// due reports whether a file is to be converted, and returns its record for that.
 func (r *run) due(f *found, rec record) (record, bool) {
 	unchanged := rec.same(f.size, f.mod, r.options)
 	touched := false // its time is another; what is in it is seen when it is read

@@ -37,7 +37,7 @@ type record struct {
 	FailedAt time.Time `json:"failed_at,omitzero"`
 }
 
-// same tells whether the file is as it was when it was looked at last.
+// same reports whether the file is as it was when it was looked at last.
 func (r *record) same(size int64, mod time.Time, options string) bool {
 	return r.Size == size && r.ModTime.Equal(mod) && r.Options == options
 }

@@ -100,7 +100,7 @@ func content(data []byte) string {
 	return "txt"
 }
 
-// archive tells which kind of document a zip file is, by the names in it.
+// archive returns which kind of document a zip file is, by the names in it.
 func archive(data []byte) string {
 	d := doc.Document{Data: data}
 	a, err := doc.OpenZip(&d)

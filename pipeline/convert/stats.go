@@ -58,7 +58,7 @@ func (s *Summary) print(w io.Writer) error {
 	return err
 }
 
-// inUse tells how many requests or conversions run.
+// inUse returns how many requests or conversions run.
 func (r *run) inUse() int64 { return r.hand.count(func(f *held) bool { return f.inWork }) }
 
 // boardLines are what a terminal shows.

@@ -94,7 +94,7 @@ type crawler struct {
 	fetch   *fetcher
 	hosts   hosts
 	seen    seen
-	// outdated tells whether another process has ended the run, and begun a new one, or whether that is unknown.
+	// outdated reports whether another process has ended the run, and begun a new one, or whether that is unknown.
 	outdated func(ctx context.Context) bool
 	count    counters
 	marked   marked
@@ -259,7 +259,7 @@ func (c *crawler) explain(err error, u *url.URL) error {
 	return pawl.WithAttrs(err, attrs)
 }
 
-// full tells whether enough pages are stored.
+// full reports whether enough pages are stored.
 func (c *crawler) full() bool { return c.options.MaxPages > 0 && c.stored.Load() >= c.options.MaxPages }
 
 // ask fetches a page and follows redirects that lead back to the same URL, usually with a cookie. All others are

@@ -125,7 +125,7 @@ func (d *depths) correct(o *outcome) {
 	}
 }
 
-// tooDeep tells whether the links of a page are beyond a bound; a negative one is none.
+// tooDeep reports whether the links of a page are beyond a bound; a negative one is none.
 func (d *depths) tooDeep(o *outcome, bound int64) bool {
 	return bound >= 0 && d.of[o.key()].n+1 > bound
 }

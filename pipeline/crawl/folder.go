@@ -17,7 +17,7 @@ import (
 // folderMark is the file that tells a folder of pages from one with a person's own files, which is never replaced.
 const folderMark = ".pawl-crawl"
 
-// isFolder tells whether an out is a folder of Markdown: it ends in a slash, has no extension, or is one already.
+// isFolder reports whether an out is a folder of Markdown: it ends in a slash, has no extension, or is one already.
 func isFolder(out string) bool {
 	if _, ok := databaseOf(out); ok || strings.Contains(out, "://") {
 		return false

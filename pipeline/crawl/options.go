@@ -159,7 +159,7 @@ func (o *Options) check() ([]*url.URL, error) {
 	return seeds, errors.Join(errs...)
 }
 
-// privateHost tells whether a host is private without a lookup.
+// privateHost reports whether a host is private without a lookup.
 func privateHost(u *url.URL) bool {
 	ip, err := netip.ParseAddr(u.Hostname())
 	return err == nil && private(ip) || u.Hostname() == "localhost" || strings.HasSuffix(u.Hostname(), ".localhost")

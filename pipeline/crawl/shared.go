@@ -103,7 +103,7 @@ func (c *crawler) changes(ctx context.Context) (int64, error) {
 	return m.version, nil
 }
 
-// read tells whether the marks of the host were read at a version of the mark of changes.
+// read reports whether the marks of the host were read at a version of the mark of changes.
 func (h *host) read(version int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -29,7 +29,7 @@ func site(u *url.URL) string {
 	return host
 }
 
-// scope tells which links are followed.
+// scope returns which links are followed.
 type scope struct {
 	kind string
 

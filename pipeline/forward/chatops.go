@@ -73,7 +73,7 @@ func (f *forwarder) obey(ctx context.Context, m *message, c command, p person) (
 	return fmt.Sprintf(say.set, title(&m.Chat), levelText(priority)), nil
 }
 
-// may tells whether a person may change the rules of a chat. Telegram is asked each time, so that a demotion takes
+// may reports whether a person may change the rules of a chat. Telegram is asked each time, so that a demotion takes
 // effect at once.
 func (f *forwarder) may(ctx context.Context, chat int64, p person) (bool, error) {
 	if slices.Contains(f.admins, p.id) || p.asChat && p.id == chat {

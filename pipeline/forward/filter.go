@@ -67,7 +67,7 @@ func parseFilter(text string) (f filter, err error) {
 	return f, nil
 }
 
-// pass tells whether a message passes; otherwise it names the filter that stopped it.
+// pass reports whether a message passes; otherwise it names the filter that stopped it.
 func (fs filters) pass(m *message) (stopped string, ok bool) {
 	took := map[string]bool{}
 	for i := range fs {
@@ -132,7 +132,7 @@ func parseReplacement(text string) (r replacement, err error) {
 	return r, err
 }
 
-// rewrite applies all replacements; changed tells whether the text is another one.
+// rewrite applies all replacements; changed reports whether the text is another one.
 func rewrite(rs []replacement, text string) (out string, changed bool) {
 	out = text
 	for _, r := range rs {

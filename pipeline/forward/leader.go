@@ -56,7 +56,7 @@ type leader struct {
 	until   time.Time // by this process's clock; zero: it does not lead
 }
 
-// leads tells whether this process leads.
+// leads reports whether this process leads.
 func (l *leader) leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -326,7 +326,7 @@ func (p *pacer) pump() {
 	}
 }
 
-// leave ends a turn: the call was answered, or given up. turned tells whether the limit of all was waited
+// leave ends a turn: the call was answered, or given up. turned reports whether the limit of all was waited
 // for; pause is for how long the chat asked to be left alone. It returns how long the lane must stay closed.
 func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) (hold time.Duration) {
 	p.mu.Lock()
@@ -376,7 +376,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// pinned tells whether messages wait for the limit of all.
+// pinned reports whether messages wait for the limit of all.
 func (p *pacer) pinned() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -74,7 +74,7 @@ func (r *Rule) clone() *Rule {
 	return &c
 }
 
-// off tells whether a target of the rule is disabled. A chat is, with all its topics.
+// off reports whether a target of the rule is disabled. A chat is, with all its topics.
 func (r *Rule) off(p Place) bool {
 	return slices.ContainsFunc(r.Disabled, func(d Place) bool { return d == p || d == Place{Chat: p.Chat} })
 }

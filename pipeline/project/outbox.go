@@ -27,7 +27,7 @@ type Outbox interface {
 	// the tables of the application, or brings them up to date. It returns the grants that the application's user
 	// needs, one statement each, for the role ROLE.
 	InstallOutbox(ctx context.Context) (grants []string, err error)
-	// OutboxInstalled tells whether the views exist.
+	// OutboxInstalled reports whether the views exist.
 	OutboxInstalled(ctx context.Context) (bool, error)
 	// OutboxTopic makes the topic of a projection if it does not exist. So does an insert.
 	OutboxTopic(ctx context.Context, projection string) error

@@ -117,7 +117,7 @@ func (s *source) count(ctx context.Context, rows Rows) (n int64, err error) {
 	return n, err
 }
 
-// sameJSON tells whether two texts are the same document: order of members, space and the form of numbers aside.
+// sameJSON reports whether two texts are the same document: order of members, space and the form of numbers aside.
 func sameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -116,7 +116,7 @@ func (p *projection) differing(ctx context.Context, index string, rows []sourceR
 	return ids, nil
 }
 
-// older tells whether a document of the index is not what the table has.
+// older reports whether a document of the index is not what the table has.
 func (p *projection) older(d *document, r *sourceRow) bool {
 	return p.source.versioned && d.Version != r.version || !sameJSON(d.Source, r.doc)
 }

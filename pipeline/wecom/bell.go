@@ -166,7 +166,7 @@ func (b *bells) keep(ctx context.Context, key string, bell *doorbell) error {
 	return receipts[0].Err
 }
 
-// waits tells whether the doorbell that was there last is still there, and was never claimed: to look takes no
+// waits reports whether the doorbell that was there last is still there, and was never claimed: to look takes no
 // transaction, and waits for none.
 func (b *bells) waits(ctx context.Context, key string) bool {
 	b.mu.Lock()

@@ -35,7 +35,7 @@ func newHandled(m store.Marks, scope string, log *slog.Logger) *handled {
 	return &handled{marks: m, scope: scope, log: log, wake: make(chan struct{}, 1), waiting: map[string]bool{}}
 }
 
-// has tells whether a message was handled before.
+// has reports whether a message was handled before.
 func (h *handled) has(ctx context.Context, id string) (bool, error) {
 	h.mu.Lock()
 	waits := h.waiting[id]

@@ -207,7 +207,7 @@ func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page,
 	}
 }
 
-// isBusy tells whether WeCom had no time for a call, or could not be reached: the next one may succeed.
+// isBusy reports whether WeCom had no time for a call, or could not be reached: the next one may succeed.
 func isBusy(err error) bool {
 	e, answered := errors.AsType[*apiError](err)
 	_, uncertain := errors.AsType[*uncertainError](err)

@@ -170,7 +170,7 @@ func (r *replier) close(ctx context.Context, t *task, now *reply, left *allowanc
 	return explain(ctx, result, r.halt)
 }
 
-// isSent tells whether a code means that an earlier attempt has arrived: it is that of a duplicate, or, where an
+// isSent reports whether a code means that an earlier attempt has arrived: it is that of a duplicate, or, where an
 // attempt may have arrived, one that is in no table. That of a duplicate is not documented.
 func (r *replier) isSent(t *task, e *apiError, wasOpen bool) bool {
 	if slices.Contains(r.duplicates, e.code) {

@@ -154,7 +154,7 @@ func (f *folder) put(r *ref, content []byte) error {
 	return nil
 }
 
-// touch makes a file young and tells whether it is there still, and whole.
+// touch makes a file young and reports whether it is there still, and whole.
 func touch(name string, size int) error {
 	now := time.Now()
 	if err := os.Chtimes(name, now, now); err != nil {

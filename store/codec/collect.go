@@ -270,7 +270,7 @@ func (c *collection) remove(ctx context.Context) error {
 	return nil
 }
 
-// mustWait tells whether an unused file may belong to a retained message. A file
+// mustWait reports whether an unused file may belong to a retained message. A file
 // beside it notes since when it is unused.
 func (c *collection) mustWait(name string, seen time.Time) (bool, error) {
 	if c.deferral == 0 {

@@ -136,7 +136,7 @@ func allFiles(t *testing.T, dir string) []string {
 	return names
 }
 
-// cutShort tells whether a file has less than a body.
+// cutShort reports whether a file has less than a body.
 func cutShort(t *testing.T, dir string) bool {
 	t.Helper()
 	for _, name := range allFiles(t, dir) {

@@ -19,7 +19,7 @@ const (
 	SealedHeader = Header + "-sealed"
 )
 
-// IsEncoded tells whether a message has a [Header] that says how to read its body: it
+// IsEncoded reports whether a message has a [Header] that says how to read its body: it
 // is as the store below a codec has it, and not as it was sent.
 func IsEncoded(m *pawl.Message) bool {
 	value, ok := m.Headers[Header]
@@ -101,7 +101,7 @@ func parseRecipe(value string) (*recipe, error) {
 	return r, nil
 }
 
-// set takes one parameter, and tells whether it makes sense.
+// set takes one parameter, and reports whether it makes sense.
 func (r *recipe) set(blob *ref, name, v string) (ok bool) {
 	switch name {
 	case "len":

@@ -171,15 +171,15 @@ func (a *assignment) mostLanes() int {
 	}
 }
 
-// named tells whether what is carried out is named in commits.
+// named reports whether what is carried out is named in commits.
 func (a *assignment) named() bool { return a.crashes >= 3 }
 
-// onRecord tells whether a claim is committed before it is carried out.
+// onRecord reports whether a claim is committed before it is carried out.
 func (a *assignment) onRecord(now int64) bool {
 	return a.danger >= 0 && a.named() || now < a.wary && (a.crashes >= 2 || a.rested)
 }
 
-// putOff tells whether nothing of it may begin solitude, for leases of that length: its
+// putOff reports whether nothing of it may begin solitude, for leases of that length: its
 // processes died in company, and a message need not have been the cause. Where there is
 // no room to name more, solitude begins at once.
 func (a *assignment) putOff(now int64, lease time.Duration) bool {
@@ -220,7 +220,7 @@ func (a *assignment) pass(offset int64, f *flight) bool {
 	return true
 }
 
-// hasRoom tells whether a message may be taken in; the first always may.
+// hasRoom reports whether a message may be taken in; the first always may.
 func (a *assignment) hasRoom(e *engine, size int) bool {
 	if a.inHand == 0 {
 		return true
@@ -400,7 +400,7 @@ func (e *engine) drop(a *assignment) {
 	a.fenced = true
 }
 
-// fenced tells whether one of several assignments may not be committed any more.
+// fenced reports whether one of several assignments may not be committed any more.
 func (e *engine) fenced(entries map[place]commitEntry) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

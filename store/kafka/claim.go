@@ -310,7 +310,7 @@ func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane
 	return first
 }
 
-// hasSkip tells whether a message has to die instead.
+// hasSkip reports whether a message has to die instead.
 func (e *engine) mustDie(f *flight) bool {
 	l := f.lane
 	parked := l.of.topic.Park && l.keyed && l.of.topic.deadByKey[l.key] > 0 && f.trouble.replays == 0

@@ -57,7 +57,7 @@ type letter struct {
 
 const envelope = 1
 
-// awaitDeaths waits a bounded time for dead letters to be written, and tells whether
+// awaitDeaths waits a bounded time for dead letters to be written, and reports whether
 // all are. The lane of one that is not stays closed.
 func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
 	if len(deaths) == 0 {

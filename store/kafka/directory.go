@@ -155,7 +155,7 @@ func (d *directory) there(ctx context.Context, name string) (bool, error) {
 	return len(resp.Topics) == 1 && resp.Topics[0].ErrorCode == 0, nil
 }
 
-// forget makes the store ask the brokers about a topic again. It tells whether the topic
+// forget makes the store ask the brokers about a topic again. It reports whether the topic
 // could not be recognised if it were created again, because the brokers assign no ids.
 func (d *directory) forget(name string) (nameless bool) {
 	d.mu.Lock()
@@ -196,7 +196,7 @@ func (d *directory) ensure(ctx context.Context, names map[string]bool) error {
 	return err
 }
 
-// mayCreate tells why a topic that is missing is not made.
+// mayCreate returns why a topic that is missing is not made.
 func (d *directory) mayCreate(name string) error {
 	if !d.s.cfg.Create.Off {
 		return nil
@@ -217,7 +217,7 @@ func (d *directory) mayCreate(name string) error {
 }
 
 // create makes a topic, if it is not there, and waits until the brokers know it. More
-// are settings beside those of spec. The answer tells whether it was there.
+// are settings beside those of spec. The answer reports whether it was there.
 func (d *directory) create(ctx context.Context, op, name string, spec TopicSpec,
 	more map[string]string) (kadm.CreateTopicResponse, error) {
 	configs := spec.configs()

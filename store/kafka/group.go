@@ -250,7 +250,7 @@ func (g *group) awaitRoom() {
 	}
 }
 
-// full tells whether too much is left over for more to be fetched. With pause, the
+// full reports whether too much is left over for more to be fetched. With pause, the
 // partitions of which most is left over are no longer fetched.
 func (g *group) full(pause bool) bool {
 	g.feedMu.Lock()

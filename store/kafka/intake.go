@@ -37,7 +37,7 @@ func (e *engine) take(a *assignment, records []*kgo.Record) int {
 	return taken
 }
 
-// beginTake tells how many of n more messages are worth a look, whether their topic
+// beginTake returns how many of n more messages are worth a look, whether their topic
 // keeps the order of keys, and whether the partition is ours at all.
 func (e *engine) beginTake(a *assignment, n int) (fit int, keyed, ok bool) {
 	e.mu.Lock()

@@ -35,7 +35,7 @@ func (l *stateLog) wish(op, key string, want int64) *kgo.Record {
 	return l.add(op, key, "wish", []byte(strconv.Itoa(len(l.records))), map[string]int64{headerWant: want})
 }
 
-// part writes the i-th record of a snapshot, and tells whether it was the last one.
+// part writes the i-th record of a snapshot, and reports whether it was the last one.
 func (l *stateLog) part(snap *snapshot, nonce string, i int) (last bool) {
 	if i == len(snap.entries) {
 		l.add(opSnapshot, "", nonce, nil, map[string]int64{headerBase: snap.base, headerCount: int64(i)})

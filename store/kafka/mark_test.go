@@ -139,7 +139,7 @@ func placeOf(t *testing.T, d pawl.Delivery) int32 {
 	return -1
 }
 
-// sourceOf tells which incarnation of the topic commits are about.
+// sourceOf returns which incarnation of the topic commits are about.
 func sourceOf(t *testing.T, admin *kadm.Client) uint32 {
 	t.Helper()
 	topics, err := admin.ListTopics(t.Context(), "orders")

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// owned tells whether a member may commit assignments by itself: it is the one that got
+// owned reports whether a member may commit assignments by itself: it is the one that got
 // them, and still has them, and the brokers told the ids of their topics.
 func (e *engine) owned(entries map[place]commitEntry, member string) bool {
 	e.mu.Lock()
@@ -69,7 +69,7 @@ func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[
 	return resp
 }
 
-// refused tells whether a commit failed for anything else than its metadata.
+// refused reports whether a commit failed for anything else than its metadata.
 func refused(resp *kmsg.OffsetCommitResponse) bool {
 	for i := range resp.Topics {
 		for _, rp := range resp.Topics[i].Partitions {

@@ -73,7 +73,7 @@ func TestPartitionWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// concerns tells whether a request is about a topic.
+// concerns reports whether a request is about a topic.
 func concerns(r kmsg.Request, topic string) bool {
 	switch r := r.(type) {
 	case *kmsg.ListOffsetsRequest:

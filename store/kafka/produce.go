@@ -168,7 +168,7 @@ func (c *call) answer(i int, r *kgo.Record, err error) {
 	}
 }
 
-// follows tells whether a record of the same key failed before: nothing is stored
+// follows reports whether a record of the same key failed before: nothing is stored
 // behind it. The client does not ensure that: it fails all pending records of a
 // partition, and accepts those that come a moment later.
 func (c *call) follows(r *kgo.Record) bool {
@@ -204,7 +204,7 @@ func failure(err error, hint string) error {
 	return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
 }
 
-// answered tells whether the error of a record is a broker's answer. All other errors
+// answered reports whether the error of a record is a broker's answer. All other errors
 // the client infers itself.
 func answered(err error) bool {
 	_, said := errors.AsType[*kerr.Error](err)
@@ -313,7 +313,7 @@ func (s *Store) Fit(m *pawl.Message) error {
 	return s.free("append", m.Topic)
 }
 
-// Owner tells whether this store keeps data of its own in a topic, and for which topic:
+// Owner reports whether this store keeps data of its own in a topic, and for which topic:
 // the one whose dead letters it holds, or none for the topic of the state.
 func (s *Store) Owner(topic string) (of string, own bool) {
 	if topic == s.cfg.StateTopic {

@@ -47,7 +47,7 @@ func (e *engine) settle(items []store.Settlement, bad map[int]bool) (lost []int,
 	return lost, deaths, nil
 }
 
-// early tells whether a settlement would end a run of which an earlier message is
+// early reports whether a settlement would end a run of which an earlier message is
 // not settled yet. It may be one of the settlements that follow.
 func (e *engine) early(st *store.Settlement) bool {
 	l, f := e.held(st.Token)

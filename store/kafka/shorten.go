@@ -40,7 +40,7 @@ type snapshot struct {
 	entries []store.Entry
 }
 
-// long tells whether it is time for a snapshot.
+// long reports whether it is time for a snapshot.
 func (st *state) long() bool { return st.gap == nil && st.grown > st.room+2*st.size }
 
 // shortenSoon shortens the log in a while, unless somebody else does. The caller holds the

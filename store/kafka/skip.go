@@ -196,7 +196,7 @@ func (s *Store) heedSkip(key string) {
 }
 
 // requestSkip sends a message to the dead letters, now or when its handler has
-// returned; it tells whether it is finished already.
+// returned; it reports whether it is finished already.
 func (e *engine) requestSkip(name string, partition int32, offset int64, reason string) (done bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -248,7 +248,7 @@ func (e *engine) skipRequested(f *flight) bool {
 	return true
 }
 
-// hasSkip tells whether a message of the lane is to be stepped over.
+// hasSkip reports whether a message of the lane is to be stepped over.
 func (l *lane) hasSkip() bool {
 	if len(l.of.condemned) == 0 {
 		return false

@@ -90,7 +90,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// Ping tells whether a broker answers.
+// Ping reports whether a broker answers.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.usable(ctx, "ping"); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (s *Store) ping(ctx context.Context, op string) error {
 
 const openTimeout = 10 * time.Second
 
-// usable tells why a call cannot be served at all.
+// usable returns why a call cannot be served at all.
 func (s *Store) usable(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &store.Error{Op: op, Err: err}

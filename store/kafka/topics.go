@@ -137,7 +137,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 	}
 }
 
-// empty tells whether everything in a topic is finished.
+// empty reports whether everything in a topic is finished.
 func (s *Store) empty(ctx context.Context, name string) (bool, error) {
 	st, err := s.count(ctx, name)
 	return st.Waiting+st.Delayed+st.Leased == 0, err

@@ -143,7 +143,7 @@ func (c *claim) best(w store.Want) *lane {
 }
 
 // park sends what may not pass a dead letter to the dead letters, too, and
-// tells whether it did.
+// reports whether it did.
 func (c *claim) park(l *lane) bool {
 	if !c.isParked(l) {
 		return false
@@ -166,7 +166,7 @@ func (c *claim) park(l *lane) bool {
 	return parked
 }
 
-// isParked tells whether a lane is parked behind a dead letter.
+// isParked reports whether a lane is parked behind a dead letter.
 func (s *Store) isParked(l *lane) bool {
 	return l.topic.Park && l.keyed && l.topic.deadKeys[l.key] > 0
 }

@@ -66,7 +66,7 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 	return next, nil
 }
 
-// empty tells whether no message but dead letters is here.
+// empty reports whether no message but dead letters is here.
 func (t *topic) empty() bool {
 	a := &t.totals
 	return a.Appended == a.Acked+a.Cancelled+a.Purged+a.Dead

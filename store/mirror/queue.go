@@ -240,7 +240,7 @@ func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]s
 	return receipts, err
 }
 
-// sameCopy tells whether two copies are of one message.
+// sameCopy reports whether two copies are of one message.
 func sameCopy(a, b duplicate) bool { return a.message.ID == b.message.ID && a.topic == b.topic }
 
 // sort says which copies are sent, and which are held; late ones are neither. A stage may

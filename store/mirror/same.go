@@ -10,7 +10,7 @@ import (
 
 const probePrefix = "traffic/probe/"
 
-// Same tells whether two stores are the same one, regardless of their addresses: copies
+// Same reports whether two stores are the same one, regardless of their addresses: copies
 // would then be the originals, and consuming copies would lose messages. It puts an
 // unguessable key into the state of the first, looks for it in that of the second, and
 // removes it. A store without a state is never the same as another. It is safe for

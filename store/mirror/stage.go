@@ -72,7 +72,7 @@ type Figures struct {
 // InMirrored is the topic's name in the mirrored store.
 func (p *Plan) InMirrored() string { return cmp.Or(p.As, p.Topic) }
 
-// Samples tells whether a message of the topic is copied: whole lanes are, or none of
+// Samples reports whether a message of the topic is copied: whole lanes are, or none of
 // them.
 func (p *Plan) Samples(m *pawl.Message) bool {
 	return p.Sample == 0 || p.Sample >= 1 || float64(share(m)) < p.Sample*(1<<32)

@@ -61,7 +61,7 @@ func (t *TopicStats) Waiting() int64 {
 	return t.Offered - t.Written - t.There - t.Missed - t.Refused - t.Late
 }
 
-// Complete tells whether every message that was offered has a copy, waits for one, or
+// Complete reports whether every message that was offered has a copy, waits for one, or
 // no longer needs one.
 func (s *Stats) Complete() bool {
 	for _, t := range s.Topics {
@@ -128,7 +128,7 @@ const (
 	Gone = callTime + Silent
 )
 
-// MayArrive tells whether, at that time by the primary's clock, copies of the topic may
+// MayArrive reports whether, at that time by the primary's clock, copies of the topic may
 // arrive that a process sent before it closed.
 func (t *TopicStats) MayArrive(now time.Time) bool {
 	return t.Sending > 0 && now.Sub(t.Unanswered) <= Gone
@@ -187,7 +187,7 @@ func (s *Store) say(ctx context.Context) {
 	}
 }
 
-// awaited tells whether one of the topics of which there are figures is closed.
+// awaited reports whether one of the topics of which there are figures is closed.
 func (s *Store) awaited(stats *Stats) bool {
 	for topic := range stats.Topics {
 		if s.stages.route(topic).stage == Closing {

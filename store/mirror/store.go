@@ -237,7 +237,7 @@ type recent struct {
 
 const recentIDs = 4096
 
-// has tells whether an id was here, and remembers it.
+// has reports whether an id was here, and remembers it.
 func (r *recent) has(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -43,7 +43,7 @@ type claiming struct {
 
 type top struct{ band, rank, seq int64 }
 
-// short tells whether there were fewer tickets than asked for.
+// short reports whether there were fewer tickets than asked for.
 func (c *claiming) short() bool { return c.taken+c.stayed < int64(c.ask) }
 
 // head is one of the first messages of a lane.

@@ -223,7 +223,7 @@ const telling = 32
 // minYield is the least yield that is believed in.
 const minYield = 0.25
 
-// onePriority tells whether a topic has seen one priority only.
+// onePriority reports whether a topic has seen one priority only.
 func (f *floors) onePriority(topic int32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -140,7 +140,7 @@ func (s *Store) vacuum(ctx context.Context) error {
 	return nil
 }
 
-// bloated tells whether the messages' table is worth a vacuum now.
+// bloated reports whether the messages' table is worth a vacuum now.
 func (s *Store) bloated(ctx context.Context, c *pgconn.PgConn) bool {
 	var dead, live int64
 	err := s.send(ctx, c, group{read(deadTuples, func(r row) error {

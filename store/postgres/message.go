@@ -163,7 +163,7 @@ func (c *rowsOf) add(index int, t *topic, m *pawl.Message, id string, given bool
 	c.delay = append(c.delay, micros(m.Delay))
 }
 
-// plain tells whether all are fresh messages of one topic and priority with
+// plain reports whether all are fresh messages of one topic and priority with
 // nothing but a body.
 func (c *rowsOf) plain() bool {
 	if c.keyed || c.unique || c.delayed || c.named || len(c.topics) != 1 {

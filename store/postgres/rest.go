@@ -38,7 +38,7 @@ type latch struct {
 	run         []int64 // all of it, where other numbers are in between
 }
 
-// has tells whether a message is of the run.
+// has reports whether a message is of the run.
 func (l *latch) has(seq int64) bool {
 	return seq >= l.first && seq <= l.last && (l.run == nil || slices.Contains(l.run, seq))
 }
@@ -234,7 +234,7 @@ func (w *resting) settleRun(to *writing, r sqlstore.Run) {
 	}
 }
 
-// settleOne settles one message, and tells whether its run is over. last is
+// settleOne settles one message, and reports whether its run is over. last is
 // whether the run ends with it anyway.
 func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
 	tok := st.Token
@@ -267,7 +267,7 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 	return true
 }
 
-// retryAtTail makes a message a delayed one, and tells whether its run is over.
+// retryAtTail makes a message a delayed one, and reports whether its run is over.
 func (w *resting) retryAtTail(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
 	after := micros(st.After)
 	w.fail(to, st, m, st.After)

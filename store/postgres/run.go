@@ -253,7 +253,7 @@ func (c *claiming) share(runs []run) {
 	}
 }
 
-// tooEarly tells whether a lane was claimed by the ticket of a message that went
+// tooEarly reports whether a lane was claimed by the ticket of a message that went
 // with an earlier run, while better ones than what is left of it may wait: its
 // next ticket says where it stands now.
 func (c *claiming) tooEarly(r *run) bool {

@@ -19,7 +19,7 @@ type settling struct {
 	refused     []store.Refusal
 }
 
-// plain tells whether a settlement is an ack and nothing else.
+// plain reports whether a settlement is an ack and nothing else.
 func plain(st *store.Settlement) bool {
 	return st.Verdict == store.Ack && st.Hold == 0 && len(st.Emit) == 0 && len(st.Marks) == 0
 }

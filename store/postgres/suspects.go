@@ -18,7 +18,7 @@ const (
 	alone               // one that is to be alone
 )
 
-// takes tells whether a claim may give out a lane whose first message has so many
+// takes reports whether a claim may give out a lane whose first message has so many
 // rescues. A ticket of a message behind it may have brought the lane.
 func (c *claiming) takes(rescues int) bool {
 	if c.aim == alone {
@@ -88,7 +88,7 @@ func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 	return nil, nil
 }
 
-// first claims what goes before ordinary messages, and tells whether that is all.
+// first claims what goes before ordinary messages, and reports whether that is all.
 func (s *Store) first(ctx context.Context, cs []*claiming) (all bool, ds []pawl.Delivery, err error) {
 	if len(cs) > 0 && cs[0].terms.Alone {
 		runs, err := s.claimAlone(ctx, cs)

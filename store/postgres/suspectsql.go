@@ -8,13 +8,13 @@ const (
 	// suspectBands are those of the suspects of a topic, without its number.
 	suspectBands = `(VALUES (386), (387), (388)) w(bits)`
 
-	// anySuspect tells whether a topic has any, be they alone or not.
+	// anySuspect reports whether a topic has any, be they alone or not.
 	anySuspect = `EXISTS (SELECT FROM @slot s WHERE s.band BETWEEN $1::bigint * 512 + 386 AND $1::bigint * 512 + 388)`
 
 	// lastDeath is when the third last owner died in company, in topic f.
 	lastDeath = `coalesce((SELECT max(d.at) FROM @death d WHERE d.topic = f.id GROUP BY d.owner ORDER BY max(d.at) DESC OFFSET 2 LIMIT 1), '-infinity')`
 
-	// mayBeAlone tells whether messages of topic f may be alone now, n.at, for claims of
+	// mayBeAlone reports whether messages of topic f may be alone now, n.at, for claims of
 	// leases of $2 microseconds.
 	mayBeAlone = `(t.paused_at IS NULL OR t.pause_until <= n.at) AND ` + lastDeath +
 		` + 10 * $2::bigint * interval '1 microsecond' <= n.at`

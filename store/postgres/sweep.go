@@ -33,7 +33,7 @@ const (
 	sweepLeft    = 2 * time.Second // how long a claim is left alone that could not be swept
 )
 
-// maySuspect tells whether it is time to look for suspects in a topic.
+// maySuspect reports whether it is time to look for suspects in a topic.
 func (w *sweeper) maySuspect(topic int32, exact bool) bool {
 	w.state.Lock()
 	defer w.state.Unlock()
@@ -62,7 +62,7 @@ func (w *sweeper) rescued() {
 	clear(w.suspects)
 }
 
-// begin tells whether a look is due, and above which moment.
+// begin reports whether a look is due, and above which moment.
 func (w *sweeper) begin(exact bool) (above int64, due bool) {
 	w.state.Lock()
 	defer w.state.Unlock()

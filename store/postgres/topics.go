@@ -328,7 +328,7 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 		boolValue(next.Tail), int8Value(next.MaxWaiting)))
 }
 
-// emptyTopic locks out appends to the topic and tells whether it holds no
+// emptyTopic locks out appends to the topic and reports whether it holds no
 // message.
 func (s *Store) emptyTopic(ctx context.Context, t *tx, id int32) (bool, error) {
 	locked, busy := false, true

@@ -429,7 +429,7 @@ func (s *Store) judge(c *call) {
 	}
 }
 
-// says tells whether the primary store itself reported the failure of a message. If it
+// says reports whether the primary store itself reported the failure of a message. If it
 // is unreachable, its client reports it.
 func says(err error) bool { return !errors.Is(err, store.ErrNoAnswer) }
 

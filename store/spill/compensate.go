@@ -146,7 +146,7 @@ func (s *Store) pass() time.Duration {
 	return max(pause, time.Millisecond)
 }
 
-// passTopic brings back a batch of a topic. It tells whether it is worth while to go on
+// passTopic brings back a batch of a topic. It reports whether it is worth while to go on
 // at once, and when it is if not.
 func (s *Store) passTopic(topic string, h *health) (more bool, pause time.Duration) {
 	pause = s.cfg.Poll
@@ -237,7 +237,7 @@ func (s *Store) runs(ds []pawl.Delivery) (runs []*run) {
 const verifyAtOnce = 64
 
 // verify asks the fallback store about latches that this process cannot judge by
-// itself, and now and then about others. It tells whether there are more.
+// itself, and now and then about others. It reports whether there are more.
 func (s *Store) verify() (more bool) {
 	s.mu.Lock()
 	keys := slices.Collect(maps.Keys(s.dirty))

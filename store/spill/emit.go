@@ -82,7 +82,7 @@ func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) 
 	return unfit, nil
 }
 
-// emitsBehind tells whether one of the messages has to go behind rows, as far as
+// emitsBehind reports whether one of the messages has to go behind rows, as far as
 // this process knows.
 func (s *Store) emitsBehind(msgs []pawl.Message) bool {
 	if len(msgs) == 0 {

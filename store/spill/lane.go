@@ -164,7 +164,7 @@ func (s *Store) await(ctx context.Context, c *call) error {
 	}
 }
 
-// mayPass tells whether the call need not wait for those before it: the primary
+// mayPass reports whether the call need not wait for those before it: the primary
 // store keeps their order, and none of them is in trouble.
 func (s *Store) mayPass(c *call) bool {
 	if !s.cfg.Pipelined || s.share.others.Load() {

@@ -61,7 +61,7 @@ func (s *Store) spill(ctx context.Context, c *call, left []int) *LostError {
 	return f.lose(left)
 }
 
-// divertFirst tells whether the dead-letter route comes before the fallback store.
+// divertFirst reports whether the dead-letter route comes before the fallback store.
 // Store.mu is locked.
 func (s *Store) divertFirst(c *call, i int) bool {
 	m := &c.batch.Items[i]

@@ -25,7 +25,7 @@ type rowBatch struct {
 // whole, until one is taken. Those behind are given back.
 const singleRuns = 3
 
-// carry sends the rows and settles them. It tells whether the primary store takes
+// carry sends the rows and settles them. It reports whether the primary store takes
 // something.
 func (p *rowBatch) carry(resting bool) (more bool) {
 	ctx, cancel := context.WithDeadline(p.stop, p.sent.Add(p.cfg.Lease*9/10)) // while it holds them
@@ -122,7 +122,7 @@ func (p *rowBatch) append(ctx context.Context, items []pawl.Message) (answers []
 // it is forgotten they are sent again.
 const maxBrought = 100_000
 
-// has tells whether the primary store took this row before, and only its ack is
+// has reports whether the primary store took this row before, and only its ack is
 // missing. A row of the same id that was spilled another time is another one.
 func (p *rowBatch) has(row *pawl.Delivery) bool {
 	since, ok := p.brought[row.ID]

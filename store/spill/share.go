@@ -127,7 +127,7 @@ func (h *share) put(ctx context.Context, active bool) bool {
 }
 
 // look reads the entries that have changed, unless somebody did a short while ago,
-// and tells whether what is known is no older than that. One caller reads, others
+// and reports whether what is known is no older than that. One caller reads, others
 // wait for it; while the fallback store does not answer they do not.
 func (h *share) look(ctx context.Context, within time.Duration) (known bool) {
 	enough := func() bool {

@@ -170,5 +170,5 @@ func (s *Store) rowTopic(topic string) string {
 	return name
 }
 
-// ours tells whether a topic of the fallback store is one of rows.
+// ours reports whether a topic of the fallback store is one of rows.
 func (s *Store) ours(name string) bool { return strings.HasPrefix(name, s.cfg.Prefix) }

@@ -56,7 +56,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	return out, nil
 }
 
-// idle tells whether a claim would find nothing.
+// idle reports whether a claim would find nothing.
 func (k *work) idle(wants []store.Want) (bool, error) {
 	if k.due() {
 		return false, nil

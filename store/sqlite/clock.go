@@ -10,7 +10,7 @@ var sooner = []string{
 	`UPDATE pawl_mark SET until = until - ?1 WHERE scope = x''`, // permits of [Store.Reserve]
 }
 
-// setBack tells whether the clock is behind the latest time at which something was written.
+// setBack reports whether the clock is behind the latest time at which something was written.
 func (k *work) setBack() bool { return k.state.clock-k.now > clockSlack }
 
 // followClock keeps leases, retries, holds and permits from lasting longer by as much as

@@ -37,7 +37,7 @@ func newLease(lane int64, r row) *lease {
 	}
 }
 
-// covers tells whether a message belongs to the run.
+// covers reports whether a message belongs to the run.
 func (l *lease) covers(e *entry) bool {
 	if l.lane > 0 {
 		return e.seq == l.lane

@@ -68,7 +68,7 @@ func intact(t testing.TB, path string) {
 	}
 }
 
-// finds tells whether a query finds something, and the first.
+// finds reports whether a query finds something, and the first.
 func finds(t testing.TB, db *sql.DB, query string) (found bool, where any) {
 	t.Helper()
 	switch err := db.QueryRow(query).Scan(&where); {

@@ -151,7 +151,7 @@ func (w *watcher) look() {
 	}
 }
 
-// needed tells whether there are listeners; if not, the watcher ends, and the next
+// needed reports whether there are listeners; if not, the watcher ends, and the next
 // listener starts another.
 func (w *watcher) needed() bool {
 	w.listen.mu.Lock()

@@ -113,7 +113,7 @@ func (s *settler) span(runs []sqlstore.Run) int {
 	return max(n, 1)
 }
 
-// plain tells whether an item is an ack that leaves the lane as it is.
+// plain reports whether an item is an ack that leaves the lane as it is.
 func (s *settler) plain(i int) bool {
 	return s.items[i].Verdict == store.Ack && s.items[i].Hold == 0
 }
@@ -187,7 +187,7 @@ func (k *work) drop(from, to, extras int64) error {
 	return k.execAll(queries, from, to)
 }
 
-// holdsSpan tells whether every token of a span is good, and good for the last
+// holdsSpan reports whether every token of a span is good, and good for the last
 // message of its run; and what there is beside the messages.
 func (s *settler) holdsSpan(runs []sqlstore.Run) (held bool, extras int64, err error) {
 	from, to, fence := runs[0].Lane, runs[len(runs)-1].Lane, runs[0].Fence
@@ -379,7 +379,7 @@ func (s *settler) item(l *lease, i int) (ended bool, err error) {
 	return true, s.end(l.lane, l.topic, micros(it.Closes()), false)
 }
 
-// retryAtTail makes a message a delayed one, and tells whether that ended its run.
+// retryAtTail makes a message a delayed one, and reports whether that ended its run.
 func (s *settler) retryAtTail(l *lease, e *entry, it *store.Settlement) (ended bool, err error) {
 	due := s.now + micros(it.After)
 	if err := s.fail(e, it, due); err != nil {

@@ -92,7 +92,7 @@ func (c *claimer) solitary(w want) (bool, error) {
 	return true, c.take(w)
 }
 
-// waits tells whether a message waits in a topic that is to be alone, and may be.
+// waits reports whether a message waits in a topic that is to be alone, and may be.
 func (k *work) waits(t *topic, lease time.Duration) (bool, error) {
 	if _, found, err := first(k.db, hasAlone, t.number); err != nil || !found {
 		return false, err

@@ -14,10 +14,10 @@ const (
 	firstOver  = `SELECT coalesce(min(until), 0x7fffffffffffffff) FROM pawl_lease`
 )
 
-// due tells whether something may be due.
+// due reports whether something may be due.
 func (k *work) due() bool { return min(k.state.closedDue, k.state.leaseDue) <= k.now || k.setBack() }
 
-// joining tells whether a delayed message may be due that has not joined its lane.
+// joining reports whether a delayed message may be due that has not joined its lane.
 func (k *work) joining() bool { return k.state.closedDue <= k.now }
 
 // sweepAll processes everything due that precedes a message appended now. The writer

@@ -19,7 +19,7 @@ func (t *topic) paused(now int64) bool {
 	return t.pause != nil && (t.pause.Until.IsZero() || t.pause.Until.UnixMicro() > now)
 }
 
-// keyed tells whether a message with that key has a lane with others.
+// keyed reports whether a message with that key has a lane with others.
 func (t *topic) keyed(key []byte) bool { return key != nil && t.Order == store.OrderKey }
 
 // topicCache is all topics, as of a version of the settings.
@@ -133,7 +133,7 @@ func (k *work) set(t *topic, to store.Topic) error {
 	return nil
 }
 
-// empty tells whether a topic has no message but dead letters. Totals of this
+// empty reports whether a topic has no message but dead letters. Totals of this
 // transaction are in memory and count.
 func (k *work) empty(t *topic) (bool, error) {
 	cols, _, err := first(k.db, countLive, t.number)

@@ -345,7 +345,7 @@ func (w *writer) lockDatabase() error {
 	}
 }
 
-// nobodyWaits tells whether every call was abandoned, or the store is being closed.
+// nobodyWaits reports whether every call was abandoned, or the store is being closed.
 func (w *writer) nobodyWaits() bool {
 	waits := func(c *call) bool { return c.state.Load() != abandoned }
 	return w.isClosing() || !slices.ContainsFunc(w.group, waits) && !slices.ContainsFunc(w.behind, waits)

@@ -65,7 +65,7 @@ func refusesTheRest(t *T, can store.Capabilities) {
 	}
 }
 
-// implements tells whether the store has an optional interface.
+// implements reports whether the store has an optional interface.
 func implements[I any](t *T) bool {
 	_, ok := store.As[I](t.Store)
 	return ok

@@ -2,7 +2,7 @@ package storetest
 
 import "testing"
 
-// ModelFails tells why a random walk of that seed fails, without shrinking it.
+// ModelFails returns why a random walk of that seed fails, without shrinking it.
 func ModelFails(t testing.TB, h Harness, seed uint64, steps int) string {
 	if f := tryModel(t, h, seed, randomSteps(seed, steps)); f != nil {
 		return f.why
@@ -10,7 +10,7 @@ func ModelFails(t testing.TB, h Harness, seed uint64, steps int) string {
 	return ""
 }
 
-// RaceFails tells why a test of concurrency fails.
+// RaceFails returns why a test of concurrency fails.
 func RaceFails(t testing.TB, h Harness, name string) string {
 	for _, r := range races() {
 		if r.Name == name {
@@ -20,7 +20,7 @@ func RaceFails(t testing.TB, h Harness, name string) string {
 	return "there is no such test"
 }
 
-// FaultsFail tells why a walk of that seed with faults fails.
+// FaultsFail returns why a walk of that seed with faults fails.
 func FaultsFail(t testing.TB, h Harness, seed uint64, steps int) string {
 	return whyFailed(t, h, func(t *T) { walkWithFaults(t, seed, steps) })
 }
@@ -31,7 +31,7 @@ func whyFailed(t testing.TB, h Harness, test func(*T)) string {
 	return r.why
 }
 
-// Lies tells whether [Receipts] finds fault with a decorator.
+// Lies reports whether [Receipts] finds fault with a decorator.
 func Lies(t testing.TB, wrap Decorate) bool {
 	for _, f := range appendFailures {
 		if len(lies(t, wrap, f)) > 0 {

@@ -63,7 +63,7 @@ type queued struct {
 	rescues int
 }
 
-// precedes tells whether a must be before b in their lane: its append had
+// precedes reports whether a must be before b in their lane: its append had
 // returned before that of b began, or it came first in their batch. The contract
 // leaves the order open when two appends overlap; a store may even show one of
 // them, and then the other before it.

@@ -184,7 +184,7 @@ func badMessages(topic string) []pawl.Message {
 	return bad
 }
 
-// has tells whether the store declares a capability.
+// has reports whether the store declares a capability.
 func (t *T) has(c store.Capability) bool {
 	d, ok := store.As[store.Describer](t.Store)
 	return ok && d.Describe().Capabilities.Has(c)

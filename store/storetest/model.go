@@ -247,7 +247,7 @@ func (m *model) rescue(l *mLane) {
 	m.tidy(l)
 }
 
-// putOff tells whether deaths keep messages from solitude, for leases of that length.
+// putOff reports whether deaths keep messages from solitude, for leases of that length.
 func (m *model) putOff(lease time.Duration) bool {
 	last := slices.Sorted(maps.Values(m.ended))
 	return len(last) >= 3 && last[len(last)-3]+10*lease > m.now
@@ -386,7 +386,7 @@ func (m *model) state(n *mMessage) store.State {
 	}
 }
 
-// doomed tells whether a message is parked when its turn comes.
+// doomed reports whether a message is parked when its turn comes.
 func (m *model) doomed(n *mMessage) bool {
 	return m.settings.Park && n.lane.keyed && n.replays == 0 &&
 		slices.ContainsFunc(m.deaths, func(d *mMessage) bool { return string(d.Key) == n.lane.key && d.Key != nil })

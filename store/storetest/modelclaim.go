@@ -86,13 +86,13 @@ func (m *model) park(l *mLane) {
 	m.tidy(l)
 }
 
-// claimable tells whether a lane can be claimed. One that is closed and may be
+// claimable reports whether a lane can be claimed. One that is closed and may be
 // open already can be, but need not.
 func (l *mLane) claimable() bool {
 	return l.lease == nil && len(l.queue) > 0 && (l.closed == 0 || l.maybe && !l.delayed)
 }
 
-// waits tells whether a lane surely can be claimed.
+// waits reports whether a lane surely can be claimed.
 func (m *model) waits(l *mLane) bool {
 	return l.lease == nil && len(l.queue) > 0 && l.closed == 0 && !m.doomed(l.queue[0])
 }
@@ -159,7 +159,7 @@ func (m *model) byRank(groups []group, want store.Want, terms store.Lease) error
 	return nil
 }
 
-// isBest tells whether the first of a lane surely ranks better than all others: than what was
+// isBest reports whether the first of a lane surely ranks better than all others: than what was
 // claimed, and than what waits, be it behind something that does not fit, or only to be parked.
 func (m *model) isBest(l *mLane, groups []group) bool {
 	claimed := slices.ContainsFunc(groups, func(g group) bool { return !before(l.queue[0], g.sooner) })

@@ -41,7 +41,7 @@ func Failing(t *testing.T, h Harness, sentences ...string) []string {
 	return failed
 }
 
-// failsOn runs one sentence on a fresh store and tells whether it failed.
+// failsOn runs one sentence on a fresh store and reports whether it failed.
 func (s *Sentence) failsOn(t *testing.T, h Harness) bool {
 	r := &recorder{TB: t}
 	r.run(func() {

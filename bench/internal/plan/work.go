@@ -73,7 +73,7 @@ type Work struct {
 // IsPawl tells Pawl's arms from its peers.
 func IsPawl(arm string) bool { return arm == Pawl || strings.HasPrefix(arm, Pawl+"-") }
 
-// OnKafka tells whether a suite needs brokers.
+// OnKafka reports whether a suite needs brokers.
 func OnKafka(suite string) bool { return suite == Kafka || suite == KafkaProduce }
 
 // Scale is quick or full.

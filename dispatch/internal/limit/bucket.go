@@ -56,7 +56,7 @@ func (b *bucket) admit(c *Config, now time.Time) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// keeping tells whether calls wait for the bucket, as far as one can tell: what is sent
+// keeping reports whether calls wait for the bucket, as far as one can tell: what is sent
 // away asks again, and what waits for a call to end does so while there is one.
 func (b *bucket) keeping(now time.Time) bool {
 	return b.kept && b.inFlight > 0 || !b.keptAt.IsZero() && now.Sub(b.keptAt) < 2*maxAway
@@ -159,7 +159,7 @@ func (b *bucket) refuse(now, began time.Time) {
 	b.closed = Later(b.closed, now.Add(time.Duration(min(length, float64(b.longest())))))
 }
 
-// drains tells whether a refusal lets nothing begin for a moment. A window that is
+// drains reports whether a refusal lets nothing begin for a moment. A window that is
 // cut by much at once drains by itself.
 func (b *bucket) drains() bool {
 	_, plain := b.window.(*Steps)
@@ -240,7 +240,7 @@ const maxAway = time.Minute
 // minAway is the shortest time for which sending a message away is worthwhile.
 const minAway = 100 * time.Millisecond
 
-// idle tells whether the bucket is as good as a new one.
+// idle reports whether the bucket is as good as a new one.
 func (b *bucket) idle(now time.Time) bool {
 	old := b.seen.IsZero() || now.Sub(b.seen) > keepWindow
 	return b.inFlight == 0 && !b.next.After(now) && !b.later.After(now) && !b.closed.After(now) &&

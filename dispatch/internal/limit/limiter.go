@@ -31,7 +31,7 @@ func (c *Config) Validate() error {
 	return faults.Err()
 }
 
-// bounds tells whether it bounds anything.
+// bounds reports whether it bounds anything.
 func (c *Config) bounds() bool { return c.Rate > 0 || c.Concurrency > 0 || c.Window != nil }
 
 // interval is the time between two calls at the rate.

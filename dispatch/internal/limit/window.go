@@ -17,7 +17,7 @@ type Call struct {
 	Began, Ended time.Time
 	// InFlight is how many others are still under way.
 	InFlight int
-	// Full tells whether the window was used up, or nearly so.
+	// Full reports whether the window was used up, or nearly so.
 	Full bool
 	// InRow counts, of a refused call, the refusals that came one after the other
 	// with no call taken in between, this one included.

@@ -140,7 +140,7 @@ func (t *Tail) add(line []byte) {
 	}
 }
 
-// Reason tells why a program failed: in the first line the last thing that it
+// Reason returns why a program failed: in the first line the last thing that it
 // said and how it ended, because lists show, and fingerprints are made of, the
 // first line; below it all that is kept of what it said, if there is more.
 func (t *Tail) Reason(how string) string {

@@ -55,7 +55,7 @@ func OpenZip(d *Document) (*Archive, error) {
 	return a, nil
 }
 
-// Encrypted tells whether it is an office file with a password: those are compound files, not zip archives.
+// Encrypted reports whether it is an office file with a password: those are compound files, not zip archives.
 func Encrypted(data []byte) bool {
 	stream := strings.Join(strings.Split("EncryptedPackage", ""), "\x00") // in UTF-16
 	return bytes.HasPrefix(data, []byte("\xd0\xcf\x11\xe0")) && bytes.Contains(data, []byte(stream))
@@ -79,7 +79,7 @@ func (a *Archive) Name(f *zip.File) string {
 	return charset.As([]byte(f.Name), a.charset)
 }
 
-// Has tells whether there is an entry. Names do not depend on case.
+// Has reports whether there is an entry. Names do not depend on case.
 func (a *Archive) Has(name string) bool { return a.names[key(name)] != nil }
 
 func key(name string) string { return strings.ToLower(strings.TrimPrefix(path.Clean("/"+name), "/")) }

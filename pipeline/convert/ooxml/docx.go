@@ -52,7 +52,7 @@ func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	})
 }
 
-// around tells whether an element of the main part has blocks in it.
+// around reports whether an element of the main part has blocks in it.
 func around(name string) bool {
 	switch name {
 	case "document", "body", "sdt", "sdtContent", "customXml", "AlternateContent", "Choice":

@@ -182,7 +182,7 @@ func at[T any](list []T, i int) (v T) {
 	return v
 }
 
-// on tells whether a switch such as <w:b w:val="0"/> is there and on.
+// on reports whether a switch such as <w:b w:val="0"/> is there and on.
 func on(n *markup.Node) bool {
 	if n == nil {
 		return false

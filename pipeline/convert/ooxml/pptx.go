@@ -247,7 +247,7 @@ func (s *deck) textShape(n *markup.Node) {
 	s.body(body, ph != nil && (kind == "" || kind == "body" || kind == "obj") && !noBullets(s.inLayout(ph)))
 }
 
-// noBullets tells whether a placeholder of the layout turns the bullets of its text off.
+// noBullets reports whether a placeholder of the layout turns the bullets of its text off.
 func noBullets(layout *markup.Node) bool {
 	return layout.Child("txBody", "lstStyle", "lvl1pPr", "buNone") != nil
 }

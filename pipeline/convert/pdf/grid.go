@@ -98,14 +98,14 @@ func (g *grid) put(p piece) bool {
 	return true
 }
 
-// ruled tells whether there is a rule at a place.
+// ruled reports whether there is a rule at a place.
 func (g *grid) ruled(x, y float64) bool {
 	return slices.ContainsFunc(g.rules, func(r rule) bool {
 		return x >= r.x0-thick && x <= r.x1+thick && y >= r.y0-thick && y <= r.y1+thick
 	})
 }
 
-// isTable tells whether there are rows in it that have several cells, and no long text.
+// isTable reports whether there are rows in it that have several cells, and no long text.
 func (g *grid) isTable() bool {
 	rows := 0
 	for _, row := range g.cells {

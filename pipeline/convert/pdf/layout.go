@@ -164,7 +164,7 @@ func isTitle(t string) bool {
 	return n > 1 && n < 160 && strings.ContainsFunc(t, unicode.IsLetter)
 }
 
-// tableEnd tells where a table that begins at i ends; i if none does. Its rows have two cells or more, and their
+// tableEnd returns where a table that begins at i ends; i if none does. Its rows have two cells or more, and their
 // columns stand one below the other.
 func tableEnd(all []line, i int) int {
 	j := i
@@ -183,7 +183,7 @@ func tableEnd(all []line, i int) int {
 	return j
 }
 
-// aligned tells whether most cells of the shorter line stand below or above one of the other.
+// aligned reports whether most cells of the shorter line stand below or above one of the other.
 func aligned(a, b *line) bool {
 	if len(a.cells) > len(b.cells) {
 		a, b = b, a

@@ -86,8 +86,8 @@ func (l *line) join() {
 	l.cells = append(l.cells[:1], l.cells[2:]...)
 }
 
-// isOver tells whether a paragraph ended with its last line: the first word of the next one would have had room in it.
-// right is where the lines of the paragraph's column end.
+// isOver reports whether a paragraph ended with its last line: the first word of the next one would have had room in
+// it. right is where the lines of the paragraph's column end.
 func isOver(last, next *line, right float64) bool {
 	word, _, _ := strings.Cut(next.text(), " ")
 	first := next.cells[0]

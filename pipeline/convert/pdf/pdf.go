@@ -143,7 +143,7 @@ func (w *writer) line(l line) {
 	w.para = append(w.para, l)
 }
 
-// near tells whether two lines may belong to one paragraph: words in another font make a line a little larger.
+// near reports whether two lines may belong to one paragraph: words in another font make a line a little larger.
 func near(a, b float64) bool { return max(a, b) < 1.25*min(a, b) }
 
 func endsSentence(t string) bool {
@@ -211,7 +211,7 @@ func (w *writer) text(lines []line, skip string) {
 	w.linkTo("")
 }
 
-// hyphenated tells whether a word goes on in the next line.
+// hyphenated reports whether a word goes on in the next line.
 func (w *writer) hyphenated(a, b *line) bool {
 	t := a.text()
 	last, _ := utf8.DecodeLastRuneInString(strings.TrimSuffix(t, "-"))
@@ -253,7 +253,7 @@ func (w *writer) linkTo(target string) {
 	w.link = target
 }
 
-// codeEnd tells where a listing that begins at i ends; i if none does.
+// codeEnd returns where a listing that begins at i ends; i if none does.
 func codeEnd(all []line, i int) int {
 	j := i
 	for j < len(all) && all[j].mono && len(all[j].cells) == 1 && (j == i || all[j-1].y > all[j].y) {

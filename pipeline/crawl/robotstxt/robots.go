@@ -89,7 +89,7 @@ func (r *Rules) add(key, value string) {
 	}
 }
 
-// Allows tells whether a URL may be asked for: the longest pattern that matches counts, and allow where two are as
+// Allows reports whether a URL may be asked for: the longest pattern that matches counts, and allow where two are as
 // long.
 func (r *Rules) Allows(u *url.URL) bool {
 	path := weburl.Escapes(u.RequestURI(), inPattern)

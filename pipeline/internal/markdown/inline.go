@@ -138,7 +138,7 @@ func destination(href, title string) string {
 	return href
 }
 
-// balanced tells whether each bracket that opens in a text closes in it, and the other way round.
+// balanced reports whether each bracket that opens in a text closes in it, and the other way round.
 func balanced(text string, open, end byte) bool {
 	depth := 0
 	for i := 0; i < len(text) && depth >= 0; i++ {

@@ -117,7 +117,7 @@ func (w *Writer) EndCell() {
 	g.blocks = g.blocks || !g.data && strings.Contains(text, "\n") && structured(text)
 }
 
-// structured tells whether a cell holds what has no room in a line of a table.
+// structured reports whether a cell holds what has no room in a line of a table.
 func structured(text string) bool {
 	for l := range strings.SplitSeq(text, "\n") {
 		if strings.HasPrefix(l, "#") || strings.HasPrefix(l, "|") || strings.HasPrefix(l, "```") {

@@ -73,7 +73,7 @@ func (s *Server) Fault(name, value string) error {
 	return nil
 }
 
-// chance tells whether something happens that a fault makes happen so often. The lock is held.
+// chance reports whether something happens that a fault makes happen so often. The lock is held.
 func (s *Server) chance(name string) bool {
 	p := s.faults[name]
 	return p > 0 && s.rand.Float64() < p

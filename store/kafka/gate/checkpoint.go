@@ -59,7 +59,7 @@ func (c *Checkpoint) tries() []Try {
 	return slices.Clip(kept[:min(len(kept), MaxTries)])
 }
 
-// Has tells whether the checkpoint knows a position to be finished.
+// Has reports whether the checkpoint knows a position to be finished.
 func (c Checkpoint) Has(pos int64) bool {
 	return pos < c.Base || c.finished.has(uint64(pos)-uint64(c.Base))
 }

@@ -12,5 +12,5 @@ func (g *Gate) Unfinished() int {
 	return int(v.registered) - set(v.bits[:]).below(v.registered)
 }
 
-// Done tells whether Ack was called, be it in time or too late.
+// Done reports whether Ack was called, be it in time or too late.
 func (t *Ticket) Done() bool { return t.done.Load() }
