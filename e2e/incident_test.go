@@ -53,7 +53,7 @@ func newIncident(t *testing.T, config string) *incident {
 	t.Helper()
 	in := &incident{T: t, dir: t.TempDir(), address: freeAddress(t),
 		fill: map[string]string{"TOPIC": "mail", "CMD": "true", "FALLBACK": "sqlite:spill.db"}}
-	in.env = append(os.Environ(), "PAWL_LISTEN="+in.address, "NO_COLOR=1",
+	in.env = append(os.Environ(), "PAWL_LISTEN="+in.address, "NO_COLOR=1", "COLUMNS=1000",
 		"PAWL_STORE=sqlite:"+filepath.Join(in.dir, "pawl.db"))
 	in.write("pawl.yaml", config)
 	t.Cleanup(func() {

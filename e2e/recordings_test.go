@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write docs/recordings anew")
 // masks are what differs from one run to the next.
 var masks = []struct{ what, mask string }{
 	{`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?`, "TIME"},
-	{`time=\d\d:\d\d:\d\d(\.\d+)?`, "time=TIME"},
+	{`\b\d\d:\d\d:\d\d(\.\d+)?\b`, "TIME"},
 	{`(?m)^(.) +(disk|files) .*$`, "MACHINE"},
 	{`(?m)^- +convert .*\n +→ .*\n`, ""}, // programs that this machine lacks
 	{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "NUMBER"},

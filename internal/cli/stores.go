@@ -236,8 +236,8 @@ func (s *session) migrateGrants() *cobra.Command {
 		Use: "grants ROLE", Short: "Print what lets a database role call pawl_send", Args: count(1, 1, "a role"),
 		Long: "Prints the GRANT statements with which a role of the database appends by SQL, in its own transactions,\n" +
 			"and can do nothing else with the store. It changes nothing: give them to psql. PostgreSQL only.",
-		Example: `  pawl migrate grants shop
-  pawl migrate grants shop | psql "$DATABASE_URL"`,
+		Example: `  pawl migrate grants shop   # needs PostgreSQL
+  pawl migrate grants shop | psql "$DATABASE_URL"   # needs PostgreSQL`,
 		RunE: func(c *cobra.Command, args []string) error {
 			opened, err := s.openAs(c.Context(), open.Config{Look: true})
 			if err != nil {

@@ -120,7 +120,7 @@ func (t *Table) fit() {
 			t.widths[i] = 0
 		}
 	}
-	for i := range t.header {
+	for i := len(t.header) - 1; i >= 0; i-- { // the columns that say most stand first
 		if t.over() > 0 && t.right[i] && t.all(i, "0") {
 			t.widths[i] = 0
 		}
