@@ -64,9 +64,9 @@ var always = []string{"instance", "job", "le"}
 var (
 	named   = regexp.MustCompile(`\b((?:pawl|policy|process|go)_[a-z_]+[a-z])\b(?:\{([^{}]*)\})?`)
 	matcher = regexp.MustCompile(`([a-z_]+)(?:=~?|!=|!~)"`)
-	// notMetrics look like metrics and are none, parameters of a store's URL, or are those of a pipeline, whose package
+	// notMetrics look like metrics and are none: parameters of a URL, a function in SQL, or those of a pipeline, whose package
 	// has a test for them.
-	notMetrics = regexp.MustCompile(`^pawl_(schema$|max_conns$|poll_only$|wecom_)`)
+	notMetrics = regexp.MustCompile(`^pawl_(schema$|max_conns$|poll_only$|send$|wecom_)`)
 )
 
 // misnamed returns what a text says about metrics that is not so, and how many it
