@@ -208,8 +208,8 @@ func TestFingerprintBearsAnything(t *testing.T) {
 			fingerprint.Of("K", text[:len(text)-n])
 			fingerprint.Of("K", piece[:min(n, len(piece))])
 		}
-		// It takes 5 ms, and a hundred times as long with the race detector on a busy machine; what grows with the square
-		// of its length takes minutes.
+		// It takes 5 ms, and a hundred times as long with the race detector on a busy machine; what grows with the
+		// square of its length takes minutes.
 		if took := time.Since(began) / times; took > 2*time.Second {
 			t.Errorf("%q takes %v", piece, took)
 		}

@@ -64,8 +64,8 @@ var always = []string{"instance", "job", "le"}
 var (
 	named   = regexp.MustCompile(`\b((?:pawl|policy|process|go)_[a-z_]+[a-z])\b(?:\{([^{}]*)\})?`)
 	matcher = regexp.MustCompile(`([a-z_]+)(?:=~?|!=|!~)"`)
-	// notMetrics look like metrics and are none: parameters of a URL, a function in SQL, or those of a pipeline, whose package
-	// has a test for them.
+	// notMetrics look like metrics and are none: parameters of a URL, a function in SQL, or those of a pipeline, whose
+	// package has a test for them.
 	notMetrics = regexp.MustCompile(`^pawl_(schema$|max_conns$|poll_only$|send$|wecom_)`)
 )
 
