@@ -84,7 +84,7 @@ func TestDatabaseRestarts(t *testing.T) {
 	}
 	end := func() {
 		r.exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-			WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+			WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()`)
 	}
 	for range 20 { // its sessions end in the middle of whatever they do
 		put()
