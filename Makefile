@@ -98,8 +98,7 @@ fuzz-changed:
 # The packages that wait most come first, one more at once than there are cores.
 parts: format fixes lint
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)"
-	$(MAKE) -j2 --output-sync=target services-plain crash-test
-	$(MAKE) fuzz-changed scripts-changed bench-changed
+	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
 
 services-plain:
 	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)

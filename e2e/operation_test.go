@@ -49,7 +49,7 @@ func killReplay(t *testing.T, url string) {
 	fingerprint := p.groups()
 	stop := p.dieAgain()
 	const rate = 300
-	child := p.start("dead", "replay", "--fingerprint", fingerprint, "--rate", fmt.Sprintf("%d/s", rate))
+	child := p.start("dead", "replay", "--fingerprint", fingerprint, "--yes", "--rate", fmt.Sprintf("%d/s", rate))
 	id := child.operation()
 	child.killAfter(1200 * time.Millisecond)
 	p.wantStatus(id, "running")

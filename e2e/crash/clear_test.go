@@ -51,6 +51,7 @@ func clearly(t *testing.T, r result, codes []int, words ...string) {
 // code is the exit code of DESIGN for what is to be expected.
 const (
 	codeFailure   = 1
+	codeAway      = 75
 	codeUsage     = 2
 	codePartly    = 3
 	codeConflict  = 5

@@ -118,7 +118,7 @@ func TestServerGone(t *testing.T) {
 		defer v.do("start", "postgres")
 		for _, args := range [][]string{{"topics", "ls"}, {"work", "t", "--exec", "true"}, {"migrate", "status"}} {
 			r := s.run(t, nil, args...)
-			clearly(t, r, []int{codeFailure})
+			clearly(t, r, []int{codeAway})
 			hides(t, r, password(t, s.url))
 		}
 	})
@@ -235,8 +235,8 @@ func TestWrongDSN(t *testing.T) {
 		"password": {with(func(*url.URL) {}), []int{codeForbidden}},
 		"user":     {with(func(u *url.URL) { u.User = url.UserPassword("nobody_here", secret) }), []int{codeForbidden}},
 		"database": {strings.Replace(s.url, right.Path, "/no_such_database", 1), []int{codeFailure, 6, codeForbidden}},
-		"port":     {with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), []int{codeFailure}},
-		"host":     {with(func(u *url.URL) { u.Host = "no-such-host.invalid:5432" }), []int{codeFailure}},
+		"port":     {with(func(u *url.URL) { u.Host = "127.0.0.1:1" }), []int{codeAway}},
+		"host":     {with(func(u *url.URL) { u.Host = "no-such-host.invalid:5432" }), []int{codeAway}},
 		"option":   {with(func(u *url.URL) { u.RawQuery = "sslmode=sideways" }), []int{codeUsage}},
 		"raw":      {"postgres://pawl:Tr0ub4dor&3/x@y z@127.0.0.1:1/x", []int{codeFailure, codeUsage}},
 	} {

@@ -88,7 +88,8 @@ func Unused(ctx context.Context, s store.Store, topics store.Topics, name string
 		return nil, err
 	}
 	if len(stats) == 0 {
-		return nil, &store.Error{Op: op, Code: store.ErrNotFound, Hint: "`pawl topics ls` lists all"}
+		return nil, &store.Error{Op: op, Code: store.ErrNotFound, Err: fmt.Errorf("there is no topic %q", name),
+			Hint: "`pawl topics ls` lists all"}
 	}
 	refuse := func(next, why string, args ...any) error {
 		return &store.Error{Op: op, Code: store.ErrConflict, Err: fmt.Errorf(why, args...), Hint: next}
