@@ -37,7 +37,7 @@ run: build ## the living example: build, then pawl demo
 
 check: format fixes lint unit fuzz-changed ## what needs no service: style, static checks, unit tests with -race, short fuzzing of what changed. PKG=./observe/...: of these packages only
 
-test: ## everything: check, then all tests against real services, then kills and faults (15 minutes on two cores)
+test: ## everything: check, then all tests against real services, then kills and faults (half an hour on two cores)
 	@export TMPDIR=$$(dev/tmpdir)
 	if [[ -z $${PAWL_SERVICES_DIR:-} ]]; then
 		export PAWL_SERVICES_DIR=$$TMPDIR/pawl-services-$$$$
@@ -90,9 +90,10 @@ unit:
 	export TMPDIR=$$(dev/tmpdir)
 	$(SKIPGATE) -again -short $(RACE) $(AT_ONCE) -timeout=30m $(or $(PKG),$(UNITS))
 
-# The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed for a minute.
+# The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed for a minute. Those of
+# convert begin with minutes of work, because PDFium is compiled: by night only.
 fuzz-changed:
-	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e)' | xargs -rn1 dirname | sort -u)
+	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
 # The packages that wait most come first, one more at once than there are cores.
