@@ -185,51 +185,16 @@ func (x *exchange) scheduler() (*cron.Scheduler, error) {
 	return cron.New(x.api.store, cron.Config{Owner: x.caller.name, Logger: x.api.config.Logger})
 }
 
-// schedule is a schedule and where it stands.
-type schedule struct {
-	Name         string     `json:"name"`
-	Cron         string     `json:"cron"`
-	EverySeconds float64    `json:"every_seconds,omitempty"`
-	Zone         string     `json:"zone"`
-	Topic        string     `json:"topic"`
-	State        string     `json:"state"`
-	NextAt       *time.Time `json:"next_at"`
-	LastTick     *time.Time `json:"last_tick"`
-	LastFiredAt  *time.Time `json:"last_fired_at"`
-	LastID       string     `json:"last_id,omitempty"`
-	Origin       string     `json:"origin"`
-	Missed       int64      `json:"missed_total"`
-}
-
-func formSchedule(s *cron.Status) schedule {
-	at := func(t time.Time) *time.Time {
-		if t.IsZero() {
-			return nil
-		}
-		return new(t.UTC())
-	}
-	state := "active"
-	if s.Paused {
-		state = "paused"
-	}
-	return schedule{Name: s.Name, Cron: s.Cron, EverySeconds: s.Every.Seconds(), Zone: cmp.Or(s.Zone, "UTC"),
-		Topic: s.Topic, State: state, NextAt: at(s.Next), LastTick: at(s.LastTick), LastFiredAt: at(s.LastAt),
-		LastID: s.LastID, Origin: s.Origin, Missed: s.Missed}
-}
-
 func (x *exchange) listSchedules() error {
 	c, err := x.scheduler()
 	if err != nil {
 		return err
 	}
-	return whole(x, func(ctx context.Context) ([]schedule, error) {
-		all := []schedule{}
-		known, err := c.List(ctx)
+	return whole(x, func(ctx context.Context) ([]operate.Schedule, error) {
+		known, err := c.Statuses(ctx)
+		all := make([]operate.Schedule, len(known))
 		for i := 0; i < len(known) && err == nil; i++ {
-			var s cron.Status
-			if s, err = c.Status(ctx, known[i].Name); err == nil {
-				all = append(all, formSchedule(&s))
-			}
+			all[i], err = operate.FormSchedule(ctx, x.api.store, &known[i])
 		}
 		return all, err
 	})
@@ -244,5 +209,5 @@ func (x *exchange) showSchedule(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return formSchedule(&s), nil
+	return operate.FormSchedule(ctx, x.api.store, &s)
 }

@@ -204,3 +204,23 @@ func TestAPIPausesAPipelineAsItsTopics(t *testing.T) {
 		t.Errorf("the topic is still paused: %+v", after.Pause)
 	}
 }
+
+func TestRunAndSkip(t *testing.T) {
+	onStores(t, api.Config{Access: api.Access{Tokens: tokens}}, func(t *testing.T, d *door) {
+		d = d.with(t).as("secret-admin")
+		d.want(201, d.post("/v1/topics/mail/messages", `{"id":"later","body":"x","delay_seconds":3600}`))
+		d.want(200, d.post("/v1/messages/later/run", ``))
+		if got := d.lease(`{"topics":["mail"],"limit":10}`); len(got) != 1 || got[0].ID != "later" {
+			t.Errorf("leased %+v", got)
+		}
+		d.want(409, d.post("/v1/messages/later/skip", ``)) // it is leased
+		d.want(201, d.post("/v1/topics/mail/messages", `{"id":"first","key":"k","body":"x"}`))
+		d.want(200, d.post("/v1/messages/first/skip", `{"reason":"a bad order"}`))
+		var letter operate.DeadLetter
+		d.want(200, d.get("/v1/dead/first")).into(t, &letter)
+		if letter.Reason != "a bad order" {
+			t.Errorf("%+v", letter)
+		}
+		d.want(404, d.post("/v1/messages/none/run", ``))
+	})
+}

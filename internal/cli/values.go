@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/commands"
 	"github.com/pawl-dev/pawl/internal/config"
 )
 
@@ -41,11 +42,9 @@ func (p *point) String() string { return p.text }
 // Set implements pflag.Value.
 func (p *point) Set(s string) (err error) {
 	p.text = s
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04",
-		"2006-01-02"} {
-		if p.Time, err = time.ParseInLocation(layout, s, time.Local); err == nil {
-			return nil
-		}
+	var ok bool
+	if p.Time, ok = commands.ParseTime(s); ok {
+		return nil
 	}
 	if d, err := config.ParseDuration(s); p.back && err == nil {
 		p.Time = time.Now().Add(-d)

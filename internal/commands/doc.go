@@ -36,13 +36,22 @@ func moment(in *pipeline.Invocation, flag string) (time.Time, error) {
 }
 
 func parseTime(what, text string) (time.Time, error) {
+	t, ok := ParseTime(text)
+	if !ok {
+		return t, usage(fmt.Sprintf("%s is %q, which is no time", what, text), "such as 2026-01-31T12:00:00Z")
+	}
+	return t, nil
+}
+
+// ParseTime reads a time as flags have it: RFC 3339, or a date with or without a time of this machine's zone.
+func ParseTime(text string) (t time.Time, ok bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02 15:04",
 		"2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			return t, nil
+			return t, true
 		}
 	}
-	return time.Time{}, usage(fmt.Sprintf("%s is %q, which is no time", what, text), "such as 2026-01-31T12:00:00Z")
+	return t, false
 }
 
 // verb is a command about one thing.
@@ -58,13 +67,6 @@ func cell(t *time.Time) string {
 		return "-"
 	}
 	return t.Format(time.RFC3339)
-}
-
-func unlessZero(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
 }
 
 // invalid names a flag in an error about its value.

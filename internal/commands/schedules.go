@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/cron"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -92,59 +93,6 @@ func change(use, done string, do func(*cron.Scheduler, context.Context, string) 
 	}
 }
 
-// scheduleInfo is a schedule, as JSON.
-type scheduleInfo struct {
-	Name        string     `json:"name"`
-	Cron        string     `json:"cron"`
-	Every       string     `json:"every,omitempty"`
-	Zone        string     `json:"zone"`
-	Topic       string     `json:"topic"`
-	State       string     `json:"state"`
-	NextAt      *time.Time `json:"next_at"`
-	LastTick    *time.Time `json:"last_tick"`
-	LastFiredAt *time.Time `json:"last_fired_at"`
-	LastOutcome string     `json:"last_outcome"`
-	Origin      string     `json:"origin"`
-	Missed      int64      `json:"missed_total"`
-}
-
-func infoOf(ctx context.Context, o outcomes, s *cron.Status) (scheduleInfo, error) {
-	i := scheduleInfo{
-		Name: s.Name, Cron: s.Cron, Zone: cmp.Or(s.Zone, "UTC"), Topic: s.Topic, State: "active",
-		NextAt: unlessZero(s.Next), LastTick: unlessZero(s.LastTick), LastFiredAt: unlessZero(s.LastAt),
-		Origin: s.Origin, Missed: s.Missed,
-	}
-	if s.Every != 0 {
-		i.Every = s.Every.String()
-	}
-	if s.Paused {
-		i.State = "paused"
-	}
-	var err error
-	i.LastOutcome, err = o.of(ctx, s.LastID)
-	return i, err
-}
-
-// outcomes looks at messages of ticks.
-type outcomes struct{ store.Looker }
-
-func outcomesOf(s store.Store) outcomes {
-	looker, _ := store.As[store.Looker](s)
-	return outcomes{looker}
-}
-
-// of is the state of a tick's message, or done.
-func (o outcomes) of(ctx context.Context, id string) (string, error) {
-	if id == "" || o.Looker == nil {
-		return "", nil
-	}
-	m, err := o.Get(ctx, id)
-	if errors.Is(err, store.ErrNotFound) || m.State == store.Acked {
-		return "done", nil
-	}
-	return string(m.State), err
-}
-
 func list(ctx context.Context, in *pipeline.Invocation) error {
 	c, s, err := scheduler(ctx, in, true)
 	if err != nil {
@@ -154,9 +102,9 @@ func list(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	rows := make([]scheduleInfo, len(all))
+	rows := make([]operate.Schedule, len(all))
 	for n := range all {
-		if rows[n], err = infoOf(ctx, outcomesOf(s), &all[n]); err != nil {
+		if rows[n], err = operate.FormSchedule(ctx, s, &all[n]); err != nil {
 			return err
 		}
 	}
@@ -173,7 +121,7 @@ func show(ctx context.Context, o on) error {
 	if err != nil {
 		return err
 	}
-	i, err := infoOf(ctx, outcomesOf(o.store), &status)
+	i, err := operate.FormSchedule(ctx, o.store, &status)
 	if err != nil {
 		return err
 	}
@@ -362,7 +310,7 @@ func runOf(ctx context.Context, s store.Store, r *cron.Run) (i runInfo, err erro
 		i.MessageID = &r.MessageID
 	}
 	if r.Action != cron.ActionReplaced {
-		i.Outcome, err = outcomesOf(s).of(ctx, r.MessageID)
+		i.Outcome, err = operate.Outcome(ctx, s, r.MessageID)
 	}
 	return i, err
 }
@@ -464,7 +412,7 @@ func Explain(ctx context.Context, s store.Store, name, tick string) (any, string
 		Action   string     `json:"action"`
 		Why      string     `json:"why"`
 		Outcome  string     `json:"outcome"`
-	}{name, i.Tick, unlessZero(i.FiredAt), i.MessageID, i.Action, i.Why, i.Outcome}
+	}{name, i.Tick, operate.Given(i.FiredAt), i.MessageID, i.Action, i.Why, i.Outcome}
 	text := fmt.Sprintf("%s %s %s\nwhy       %s\n", name, r.Tick.Format(time.RFC3339), r.Action, r.Why)
 	if i.MessageID != nil {
 		text += fmt.Sprintf("message   %s, %s\n", *i.MessageID, cmp.Or(i.Outcome, "-"))

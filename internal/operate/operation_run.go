@@ -391,7 +391,7 @@ func (r *Runner) do(ctx, keep context.Context, p piece) error {
 	o := r.op
 	was := piece{again: o.Again, next: o.Next}
 	o.Intent, o.Again, o.Next = p.ids, p.again, p.next
-	// The intent is stored right before something is done, which reports whether it may be done.
+	// Storing the intent, right before something is done, tells whether it may be done.
 	if err := r.save(keep); err != nil {
 		r.takeBack(was)
 		return err
