@@ -166,18 +166,6 @@ func TestLocal(t *testing.T) {
 	d.want(403, d.post("/v1/topics/mail/messages", `{}`, "Host: evil.example"))
 	d.want(403, d.post("/v1/topics/mail/messages", `x`, "Content-Type: text/plain", "Origin: http://evil.example"))
 	d.want(403, d.post("/v1/topics/mail/messages", `x`, "Sec-Fetch-Site: cross-site"))
-	a, err := api.New(d.store, api.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	server := &http.Server{Handler: a}
-	l, err := net.Listen("tcp", "0.0.0.0:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
 }
 
 func TestProxy(t *testing.T) {

@@ -70,7 +70,7 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 		return nil, fmt.Errorf("%w: %w", ErrListen, err)
 	}
 	d := &Door{api: made, listener: l, server: made.Server()}
-	if tcp, ok := l.Addr().(*net.TCPAddr); access.Open() && (!ok || !tcp.IP.IsLoopback()) {
+	if d.tooOpen(&access) {
 		d.Close()
 		return nil, fmt.Errorf("%w: %s can be reached from other machines, and api has no tokens", ErrListen, l.Addr())
 	}
@@ -117,11 +117,16 @@ func (d *Door) Reload(c *config.API) error {
 	if err != nil {
 		return err
 	}
-	tcp, ok := d.listener.Addr().(*net.TCPAddr)
-	if access.Open() && (!ok || !tcp.IP.IsLoopback()) {
+	if d.tooOpen(&access) {
 		return errors.New("api: without tokens it can only be served on a loopback address")
 	}
 	return d.api.SetAccess(access)
+}
+
+// tooOpen reports whether anybody from another machine could come in.
+func (d *Door) tooOpen(a *api.Access) bool {
+	tcp, ok := d.listener.Addr().(*net.TCPAddr)
+	return a.Open() && (!ok || !tcp.IP.IsLoopback())
 }
 
 // Address is where it listens; empty if nowhere.
