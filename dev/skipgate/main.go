@@ -4,8 +4,8 @@
 // because a test that did not run has proved nothing.
 //
 // With -short it names the slowest packages, and those that took more than one and a
-// half times the seconds that budget.txt gives them: in CI they fail the run. On a
-// machine that does other work at the same time they are only named.
+// half times the seconds that budget.txt gives them, times how much slower than the
+// budgets the machine is: in CI they fail the run, elsewhere they are only named.
 //
 // With -again the package of a test that fails is run once more when all others are
 // done, the whole of it. If that passes the test is named at the end as FLAKY: a

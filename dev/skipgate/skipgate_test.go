@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -217,6 +218,23 @@ func TestBudget(t *testing.T) {
 				t.Errorf("code %d, want %d and %q:\n%s", code, c.code, c.want, &out)
 			}
 		})
+	}
+	// A machine that is twice as slow is not held against one package; five packages say how slow it is.
+	var events, budgets strings.Builder
+	for i, seconds := range []int{40, 40, 40, 50, 80} {
+		fmt.Fprintf(&events, `{"Action":"pass","Package":"github.com/pawl-dev/pawl/p%d","Test":"TestOne"}`+"\n"+
+			`{"Action":"pass","Package":"github.com/pawl-dev/pawl/p%d","Elapsed":%d}`+"\n", i, i, seconds)
+		fmt.Fprintf(&budgets, "p%d 20\n", i)
+	}
+	budget, err := parseBudget(budgets.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	j := job{strict: true, flags: []string{"-short"}, budget: budget, test: streams(events.String())}
+	code := j.run(&out, "")
+	if code != 1 || strings.Count(out.String(), "SLOW") != 1 || !strings.Contains(out.String(), "SLOW: p4") {
+		t.Errorf("code %d; only p4 is slower than the others:\n%s", code, &out)
 	}
 	for _, bad := range []string{"store\n", "store x\n", "store 0\n"} {
 		if _, err := parseBudget(bad); err == nil {
