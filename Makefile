@@ -105,7 +105,7 @@ services-plain:
 	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)
 
 crash-test:
-	@$(SKIPGATE) -again -short -count=1 -timeout=30m $(call served,strict)
+	@$(SKIPGATE) -again -short -count=1 -parallel=4 -timeout=30m $(call served,strict)
 
 scripts-changed:
 	@if dev/changed | grep -E '^dev/(services|tmpdir)' >/dev/null; then $(MAKE) scripts-test; fi
