@@ -27,10 +27,12 @@ func plain(resp *http.Response) (body io.Reader, free func(), err error) {
 	for i := len(all) - 1; i >= 0; i-- { // the last one was applied last
 		switch coding := strings.TrimSpace(all[i]); coding {
 		case "gzip", "x-gzip":
-			z, err := gzip.NewReader(body)
-			if err == io.EOF { // a body without bytes is in no form
-				return strings.NewReader(""), free, nil
+			b := bufio.NewReader(body)
+			if head, _ := b.Peek(2); string(head) != "\x1f\x8b" { // empty, or plain in spite of its header
+				body = b
+				continue
 			}
+			z, err := gzip.NewReader(b)
 			if err != nil {
 				return nil, free, fmt.Errorf("the body is not in gzip, as its Content-Encoding says: %w", err)
 			}

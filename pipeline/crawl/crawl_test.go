@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -468,7 +469,13 @@ func TestSitemaps(t *testing.T) {
 		many.WriteString(fmt.Sprintf("<url><loc>HOST/many?%d</loc></url>", i))
 	}
 	w = newWeb(t, map[string]http.HandlerFunc{
-		"/robots.txt": xmlOf("User-agent: *\nDisallow: /many\nSitemap: HOST/index.xml\nSitemap: HOST/gone.xml\n"),
+		"/robots.txt": xmlOf("User-agent: *\nDisallow: /many\nSitemap: HOST/index.xml\nSitemap: HOST/gone.xml\nSitemap: /relative.xml\n"),
+		// Its header says gzip, and it is not; its links are relative.
+		"/relative.xml": func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Encoding", "gzip")
+			xmlOf("<urlset><url><loc>/c</loc></url></urlset>")(rw, r)
+		},
+		"/c": text("text/html", "c"),
 		"/index.xml": xmlOf(
 			`<?xml version="1.0"?><sitemapindex><sitemap><loc> HOST/one.xml </loc></sitemap><sitemap><loc>HOST/two.xml.gz</loc></sitemap><sitemap><loc>HOST/many.xml</loc></sitemap></sitemapindex>`),
 		"/one.xml": xmlOf(
@@ -486,10 +493,52 @@ func TestSitemaps(t *testing.T) {
 	})
 	r := &rig{T: t, dir: t.TempDir()}
 	sum, got, err := r.run(t.Context(), w.URL)
-	if err != nil || len(got) != 4 || got["/a?x=1&y=2"].Depth != 1 || got["/deeper"].Depth != 2 {
+	if err != nil || len(got) != 5 || got["/a?x=1&y=2"].Depth != 1 || got["/deeper"].Depth != 2 {
 		t.Errorf("%v, pages %v", err, got)
 	}
 	if sum.Excluded != sitemapPart+10+1 || sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
 		t.Errorf("the account: %+v", sum) // many are disallowed, and one is elsewhere
+	}
+}
+
+// TestPagesSayWhatCrawlersMayDo has pages that ask crawlers not to keep them, or not to follow their links.
+func TestPagesSayWhatCrawlersMayDo(t *testing.T) {
+	header := func(values ...string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header()["X-Robots-Tag"] = values
+			text("text/html", links(r.URL.Path+"/link"))(rw, r)
+		}
+	}
+	meta := func(name, content string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) {
+			text("text/html", fmt.Sprintf("<meta name=%q content=%q>%s", name, content, links(r.URL.Path+"/link")))(rw, r)
+		}
+	}
+	pages := map[string]http.HandlerFunc{
+		"/": text("text/html", `<a rel="external NoFollow" href="/rel">x</a>`+
+			links("/meta", "/mine", "/other", "/none", "/tag", "/valued", "/foreign", "/noindex")),
+		"/rel": text("text/html", "rel"), "/meta": meta("ROBOTS", "index, NOFOLLOW"),
+		"/mine": meta("pawl", "nofollow"), "/other": meta("googlebot", "nofollow"), "/none": meta("robots", "none"),
+		"/tag": header("nofollow"), "/valued": header("max-snippet:-1, nofollow"),
+		"/foreign": header("otherbot: nofollow, noindex", "pawl: index"), "/noindex": header("otherbot: none", "noindex"),
+	}
+	for _, page := range []string{"/meta", "/mine", "/other", "/none", "/tag", "/valued", "/foreign", "/noindex"} {
+		pages[page+"/link"] = text("text/html", page)
+	}
+	w := newWeb(t, pages)
+	for ignore, want := range map[bool][]string{
+		false: {"/", "/foreign", "/foreign/link", "/meta", "/mine", "/noindex/link", "/other", "/other/link", "/tag", "/valued"},
+		true: {"/", "/foreign", "/foreign/link", "/meta", "/meta/link", "/mine", "/mine/link", "/noindex",
+			"/noindex/link", "/none", "/none/link", "/other", "/other/link", "/rel", "/tag", "/tag/link", "/valued",
+			"/valued/link"},
+	} {
+		r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"ignore-robots": ignore}}
+		sum, got, err := r.run(t.Context(), w.URL)
+		if paths := slices.Sorted(maps.Keys(got)); err != nil || !slices.Equal(paths, want) {
+			t.Errorf("ignore_robots %v: %v, pages\n%v, want\n%v", ignore, err, paths, want)
+		}
+		if sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
+			t.Errorf("ignore_robots %v: the account: %+v", ignore, sum)
+		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/pipeline/crawl/robotstxt"
 	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -327,13 +328,16 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	if err != nil {
 		return err
 	}
-	if c.options.MaxPages > 0 && c.stored.Add(1) > c.options.MaxPages {
+	if c.options.MaxPages > 0 && !p.asks.noIndex && c.stored.Add(1) > c.options.MaxPages {
 		c.stored.Add(-1)
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: whyFull})
 	}
 	o := outcome{Kind: kindPage, URL: r.URL, Page: record, Markdown: p.markdown}
+	if p.asks.noIndex {
+		o = outcome{Kind: kindExcluded, URL: r.URL, Why: "the page asks not to be kept (noindex)"}
+	}
 	bodies, repeated := again(u, a.body, r.Bodies)
-	if repeated {
+	if repeated || p.asks.noFollow {
 		o.Excluded += int64(len(p.links))
 		p.links = nil
 	}
@@ -379,7 +383,16 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 // record reads a page.
 func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer) (*Record, page, error) {
 	dispatch.Step(ctx, parser, dispatch.Started)
-	p := readPage(u, a.header.Get("Content-Type"), a.body)
+	product := robotstxt.Product(c.options.UserAgent)
+	if c.options.IgnoreRobots {
+		product = ""
+	}
+	p := readPage(u, a.header.Get("Content-Type"), a.body, product)
+	if product != "" {
+		for _, line := range a.header.Values("X-Robots-Tag") {
+			p.asks.add(line, product)
+		}
+	}
 	fields, next, err := c.extract(ctx, a, &p)
 	if err != nil {
 		return nil, p, err

@@ -74,7 +74,8 @@ func fields() []pipeline.Field {
 		{Name: "proxies", Type: pipeline.Texts, Secret: true, Check: checkProxy, DefaultDoc: "that of the environment",
 			Doc: "The URLs of proxies: http://, https:// or socks5://, with user and password. Requests go in turn through " +
 				"those that work."},
-		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false", Doc: "Ask for what robots.txt disallows, too."},
+		{Name: "ignore_robots", Type: pipeline.Bool, Default: "false",
+			Doc: "Ask for what robots.txt disallows, too, and ignore noindex and nofollow of pages."},
 		{Name: "allow_private", Type: pipeline.Bool, Default: "false",
 			Doc: "Ask addresses of private networks and of this machine, too."},
 		{Name: "cache", Default: defaultCache,

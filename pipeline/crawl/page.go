@@ -31,10 +31,38 @@ type page struct {
 	base     *url.URL
 	markdown string
 	decoded  []byte // the body in UTF-8; nil: it is
+	asks     wishes
+}
+
+// withValue are the directives that have a value after a colon, where others have the name of a crawler before it.
+var withValue = regexp.MustCompile(`^\s*(max-(snippet|image-preview|video-preview)|unavailable_after)\s*$`)
+
+// wishes are what a page asks of crawlers, by its meta elements and by X-Robots-Tag.
+type wishes struct{ noIndex, noFollow bool }
+
+// add reads a list of directives, of all crawlers or of one product: "noindex", "none", "otherbot: nofollow".
+func (w *wishes) add(text, product string) {
+	for directive := range strings.SplitSeq(strings.ToLower(text), ",") {
+		if agent, rest, ok := strings.Cut(directive, ":"); ok && !withValue.MatchString(agent) {
+			if strings.TrimSpace(agent) != strings.ToLower(product) {
+				return // it, and what follows, is for another crawler
+			}
+			directive = rest
+		}
+		switch strings.TrimSpace(directive) {
+		case "noindex":
+			w.noIndex = true
+		case "nofollow":
+			w.noFollow = true
+		case "none":
+			w.noIndex, w.noFollow = true, true
+		}
+	}
 }
 
 // readPage finds title, charset and links of a body. The tokenizer takes any nesting.
-func readPage(at *url.URL, contentType string, body []byte) page {
+// A link with rel=nofollow is none, unless product is empty: the name by which pages address this crawler.
+func readPage(at *url.URL, contentType string, body []byte, product string) page {
 	kind, params, _ := mime.ParseMediaType(contentType)
 	if kind == "" {
 		kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
@@ -49,12 +77,12 @@ func readPage(at *url.URL, contentType string, body []byte) page {
 		p.decoded = []byte(decoded)
 	}
 	if kind == "text/html" || kind == "application/xhtml+xml" {
-		p.scan(at, strings.NewReader(decoded))
+		p.scan(at, strings.NewReader(decoded), product)
 	}
 	return p
 }
 
-func (p *page) scan(base *url.URL, in io.Reader) {
+func (p *page) scan(base *url.URL, in io.Reader, product string) {
 	seen := map[string]bool{}
 	z := html.NewTokenizer(in)
 	z.SetMaxBuf(8 << 20)
@@ -87,9 +115,19 @@ func (p *page) scan(base *url.URL, in io.Reader) {
 			case atom.Noscript: // nothing is scripted here
 				z.NextIsNotRawText()
 			case atom.Meta:
-				p.refresh(base, attributes(z, more), seen)
+				meta := attributes(z, more)
+				p.refresh(base, meta, seen)
+				if name := meta["name"]; product != "" &&
+					(strings.EqualFold(name, "robots") || strings.EqualFold(name, product)) {
+					p.asks.add(meta["content"], product)
+				}
 			case atom.A, atom.Area:
-				if href, ok := attribute(z, more, "href"); ok {
+				link := attributes(z, more)
+				href, ok := link["href"]
+				follow := product == "" || !slices.ContainsFunc(strings.Fields(link["rel"]), func(rel string) bool {
+					return strings.EqualFold(rel, "nofollow")
+				})
+				if ok && follow {
 					p.link(base, href, seen)
 				}
 			case atom.Iframe, atom.Frame:

@@ -24,11 +24,12 @@ const (
 // sitemaps emits requests for the sitemaps that the robots.txt of a seed names. They are not pages, and not counted in
 // the summary.
 func (c *crawler) sitemaps(d *pawl.Delivery, r *request, rules *robots) {
-	if r.Depth > 0 || c.options.Depth == 0 {
+	seed, err := url.Parse(r.URL)
+	if r.Depth > 0 || c.options.Depth == 0 || err != nil {
 		return
 	}
 	for _, ref := range rules.Sitemaps {
-		if u, err := weburl.Parse(nil, ref); err == nil && c.scope.has(u) {
+		if u, err := weburl.Parse(seed, ref); err == nil && c.scope.has(u) {
 			d.Emit(c.visitSitemap(u, 1, 0))
 		}
 	}

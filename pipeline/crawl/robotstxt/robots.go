@@ -51,8 +51,11 @@ func Parse(text []byte, product string) *Rules {
 			if !open {
 				agents, open = nil, true
 			}
-			agents = append(agents, strings.ToLower(value))
-			found = found || value != "" && strings.ToLower(value) == product // one without rules allows everything
+			if value != "*" {
+				value = strings.ToLower(Product(value)) // Pawl/2.0 names Pawl
+			}
+			agents = append(agents, value)
+			found = found || value != "" && value == product // one without rules allows everything
 			continue
 		case "sitemap":
 			sitemaps = append(sitemaps, value)

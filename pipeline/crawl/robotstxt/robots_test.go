@@ -58,6 +58,20 @@ User-agent: free
 	if r := Parse([]byte(text), "x"); r.Delay != 2500*time.Millisecond || len(r.Sitemaps) != 1 {
 		t.Errorf("delay %v, sitemaps %v", r.Delay, r.Sitemaps)
 	}
+	u, err := weburl.Parse(nil, "http://example.com/a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		"Crawl-delay: 1\nUser-agent: *\nDisallow: /*.aspx\nDisallow: /*%\n": true,
+		"User-agent: Pawl/2.0\nDisallow: /a\n":                              false,
+		"User-agent: Pawl 2 (beta)\nDisallow: /a\n":                         false,
+		"User-agent: Pawls\nDisallow: /a\n":                                 true,
+	} {
+		if got := Parse([]byte(text), "Pawl").Allows(u); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
 	pattern := "/" + strings.Repeat("*a", 200) + "$"
 	if match(pattern, "/"+strings.Repeat("a", 100_000)+"b") {
 		t.Error("it matches")

@@ -13,10 +13,13 @@ import (
 // maxText bounds a sitemap that is unpacked.
 const maxText = 50 << 20
 
-// unpack unpacks a body that is a gzip file, within a bound.
-func unpack(body []byte) ([]byte, error) {
+// unpack unpacks a body that is a gzip file, within a bound. Some servers pack a packed file again.
+func unpack(body []byte, packings int) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
 		return body, nil
+	}
+	if packings == 0 {
+		return nil, errors.New("the sitemap is packed too often")
 	}
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -26,7 +29,10 @@ func unpack(body []byte) ([]byte, error) {
 	if len(text) > maxText {
 		return nil, errors.New("the sitemap is too large")
 	}
-	return text, err
+	if err != nil {
+		return nil, err
+	}
+	return unpack(text, packings-1)
 }
 
 // Link is one of a sitemap.
@@ -38,7 +44,7 @@ type Link struct {
 // Read returns the links of a sitemap or of an index, up to where it can be read: XML, or a line for each, gzip or not.
 // The error is that it cannot be unpacked, or is larger than 50 MiB then.
 func Read(body []byte) (links []Link, err error) {
-	text, err := unpack(body)
+	text, err := unpack(body, 3)
 	if err != nil {
 		return nil, err
 	}

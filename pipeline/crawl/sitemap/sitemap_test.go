@@ -16,10 +16,18 @@ func TestRead(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
+	var twice bytes.Buffer
+	z = gzip.NewWriter(&twice)
+	_, _ = z.Write(packed.Bytes())
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
 	pages := []Link{{URL: "http://a/1"}, {URL: "http://a/2"}}
 	for text, want := range map[string][]Link{
 		site:            pages, // its end is missing
 		packed.String(): pages,
+		twice.String():  pages,
+		"<urlset><url><loc><![CDATA[ http://a/1 ]]></loc></url><url><loc>\nhttp://a/2\n</loc></url></urlset>": pages,
 		"<sitemapindex><sitemap><loc>http://a/s.xml</loc></sitemap></sitemapindex>": {{URL: "http://a/s.xml",
 			Index: true}},
 		"\uFEFFhttp://a/1\r\n\nhttp://a/2\n": pages,
