@@ -20,6 +20,8 @@ var cases = []struct{ file, want string }{
 	{"letters.docx", "- (a) first clause\n- (b) second clause\n  - (i) sub\n\nsee clause (b)\n"},
 	{"tabs.docx", "Name: Ada  \nCity: London\n\npage break\n\n- List by style\n- second\n"},
 	{"hidden.xlsx", "## Shown\n\nvisible\n"},
+	{"number-formats.xlsx", "## S\n\n| kind | value |\n| --- | --- |\n| percent | 7.5% |\n| money | $1,234.50 |\n" +
+		"| date | 2026-03-15 |\n| zip | 01234 |\n| sci | 1.20E-05 |\n| rounded | 65% |\n"},
 	{"hyperlink-formula.xlsx", "## S\n\n| f |\n| --- |\n| [Go there](https://g.example/x) |\n"},
 	{"no-blank-line.eml", "# No break\n\n**From:** a@x.example  \n**To:** b@x.example\n\nBody text here\n"},
 	{"raw-name.eml", "# S\n\n**From:** a@x.example\n\nT\n\n## Attachment: 管理.csv\n\n| k | v |\n| --- | --- |\n| 1 | 2 |\n"},
@@ -33,6 +35,10 @@ var cases = []struct{ file, want string }{
 	{"hidden.rtf", "**Bold**\n\n| r1c1 | r1<br>c2 |\n| --- | --- |\n|  | r2c2 |\n\nend\n"},
 	{"link-in-cell.rtf", "| A | [in cell](https://c.example) |\n| --- | --- |\n\nafter\n"},
 	{"comments.html", "# T\n\nyes\n\nbut no\n\nthird\n\n\\-->\n\nfourth\n"},
+	{"list-in-list.html", "# T\n\n1. item 1\n2. item 2\n   1. item 2.1\n   2. item 2.2\n3. item 3\n"},
+	{"bracket-in-link.html", "[see t\\]x and \\[y](z.html)\n"},
+	{"entities.xml", "```xml\n<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><r xmlns:x=\"urn:x\">" +
+		"<x:a k=\"v\">ACME © café</x:a><b><![CDATA[<raw> & ]]></b></r>\n```\n"},
 	{"base.html", "[X](https://b.example/dir/x.html) [F](https://b.example/dir/#frag) ![I](https://b.example/dir/i.png)\n"},
 	{"kana.csv", "| 名前 | ｶﾅ |\n| --- | --- |\n| 田中 | ﾀﾅｶ |\n| 鈴木 | ｽｽﾞｷ |\n"},
 	{"gb2312-declared.html", "# 视频\n\n腾讯网 首页 新闻 体育 鼠标 阅读正文\n"},
@@ -134,5 +140,19 @@ func TestSheetsThatAreNotFound(t *testing.T) {
 	_, err = NewRegistry(new(tool.Set)).Convert(context.Background(), doc.Document{Name: "a.xlsx", Data: data})
 	if pawl.Describe(err).Kind != doc.KindCorrupt || !strings.Contains(err.Error(), "no relation") {
 		t.Error(err)
+	}
+}
+
+// Entities that name others, that are elsewhere or that make a document much longer are not read.
+func TestEntitiesThatAreNotRead(t *testing.T) {
+	for _, text := range []string{
+		`<!DOCTYPE r [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><r>&b;</r>`,
+		`<!DOCTYPE r [<!ENTITY a SYSTEM "file:///etc/passwd">]><r>&a;</r>`,
+		`<!DOCTYPE r [<!ENTITY a "` + strings.Repeat("a", 10_000) + `">]><r>` + strings.Repeat("&a;", 10_000) + `</r>`,
+	} {
+		_, err := NewRegistry(new(tool.Set)).Convert(context.Background(), doc.Document{Name: "a.xml", Data: []byte(text)})
+		if pawl.Describe(err).Kind != doc.KindCorrupt || !strings.Contains(err.Error(), "entities") {
+			t.Errorf("%.80s: %v", text, err)
+		}
 	}
 }

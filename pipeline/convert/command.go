@@ -53,6 +53,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "images", Doc: "save pictures of documents to `DIR` and link them"},
 			{Name: "charset", Doc: "encoding `NAME` of texts, such as windows-1250, where they do not say it"},
 			{Name: "hidden", Type: pipeline.Bool, Doc: "convert hidden sheets, rows, columns and slides as well, marked as such"},
+			{Name: "raw-numbers", Type: pipeline.Bool, Doc: "numbers of workbooks as they are stored: 0.075, not 7.5%"},
 			{Name: "page-markers", Type: pipeline.Bool, Doc: "mark the beginning of pages and slides"},
 			{Name: "log-level", Type: pipeline.Choice, Choices: []string{"debug", "info", "warn", "error"},
 				Doc: "log from `LEVEL` on"},
@@ -107,7 +108,7 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 		return &pipeline.Error{What: "cannot read " + name, Err: err, Next: "check the file and its permissions"}
 	}
 	d := doc.Document{Name: name, Data: data, Charset: in.Flags.Text("charset"), Type: strings.ToLower(in.Flags.Text("type")),
-		PageMarkers: in.Flags.Bool("page-markers"), Hidden: in.Flags.Bool("hidden")}
+		PageMarkers: in.Flags.Bool("page-markers"), Hidden: in.Flags.Bool("hidden"), RawNumbers: in.Flags.Bool("raw-numbers")}
 	if name == "-" {
 		d.Name = ""
 	}
@@ -305,6 +306,9 @@ func newRun(in *pipeline.Invocation) (*run, error) {
 	r.options = fmt.Sprintf("markers=%v images=%s", r.pageMarkers, r.images.dir)
 	if r.hidden = f.Bool("hidden"); r.hidden {
 		r.options += " hidden"
+	}
+	if r.rawNumbers = f.Bool("raw-numbers"); r.rawNumbers {
+		r.options += " raw-numbers"
 	}
 	if r.charset != "" {
 		r.options += " charset=" + r.charset

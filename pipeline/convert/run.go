@@ -35,6 +35,7 @@ type run struct {
 	retryFailed bool
 	pageMarkers bool
 	hidden      bool
+	rawNumbers  bool
 	charset     string // of texts that do not say it; empty: it is guessed
 	images      images
 	registry    *Registry

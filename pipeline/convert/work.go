@@ -100,7 +100,8 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 	log := r.log.With("file", f.Path)
 	md, err = r.registry.Convert(ctx, doc.Document{
 		Name: f.Path, Data: data, Charset: r.charset, PageMarkers: r.pageMarkers, Hidden: r.hidden,
-		Image: r.images.keeper(f.Output), Trace: trace(ctx, log),
+		RawNumbers: r.rawNumbers,
+		Image:      r.images.keeper(f.Output), Trace: trace(ctx, log),
 	})
 	return md, hex.EncodeToString(hash[:]), err
 }

@@ -27,6 +27,8 @@ type Document struct {
 	Image func(name string, data []byte) string
 	// Hidden asks for what the document hides from its readers, marked as such.
 	Hidden bool
+	// RawNumbers asks for the numbers of a workbook as they are stored, not as their formats show them.
+	RawNumbers bool
 	// PageMarkers asks for a comment at each beginning of a page or slide.
 	PageMarkers bool
 	// Sub converts a document that is within this one. The registry sets it.
@@ -49,7 +51,7 @@ func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string,
 	}
 	part.Charset = cmp.Or(part.Charset, d.Charset)
 	part.Depth, part.Budget, part.Image = d.Depth+1, d.Budget, d.Image
-	part.PageMarkers, part.Hidden = d.PageMarkers, d.Hidden
+	part.PageMarkers, part.Hidden, part.RawNumbers = d.PageMarkers, d.Hidden, d.RawNumbers
 	md, err := d.Sub(ctx, part)
 	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt, pawl.KindPanic}
 	if err != nil && !slices.Contains(bearable, pawl.Describe(err).Kind) {

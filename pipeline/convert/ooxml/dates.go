@@ -21,18 +21,28 @@ const (
 	showHours // that go beyond a day
 )
 
-// dateFormats tells of each format of cells whether it is one of dates.
-func dateFormats(styles *markup.Node) []dateFormat {
-	custom := map[int]dateFormat{}
+// cellFormat is how a cell shows a number: as a date, or as digits.
+type cellFormat struct {
+	date   dateFormat
+	number numberFormat
+}
+
+// cellFormats reads the formats of cells.
+func cellFormats(styles *markup.Node) []cellFormat {
+	custom := map[int]cellFormat{}
 	for n := range styles.Child("numFmts").Children {
-		custom[whole(n.Attr("numFmtId"), -1)] = dateCode(n.Attr("formatCode"))
+		f := cellFormat{date: dateCode(n.Attr("formatCode"))}
+		if f.date == noDate {
+			f.number = numberCode(n.Attr("formatCode"))
+		}
+		custom[whole(n.Attr("numFmtId"), -1)] = f
 	}
-	var formats []dateFormat
+	var formats []cellFormat
 	for xf := range styles.Child("cellXfs").Children {
 		id := whole(xf.Attr("numFmtId"), 0)
 		f, stated := custom[id]
 		if !stated {
-			f = builtin(id)
+			f = cellFormat{builtin(id), numberCode(builtinNumbers[id])}
 		}
 		formats = append(formats, f)
 	}

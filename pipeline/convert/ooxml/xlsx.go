@@ -13,7 +13,7 @@ import (
 type book struct {
 	*file
 	strings []string
-	dates   []dateFormat // by the index of a cell's format
+	formats []cellFormat // by the index of a cell's format
 	since04 bool         // days count from 1904
 }
 
@@ -34,7 +34,7 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err != nil {
 			return err
 		}
-		b.dates = dateFormats(styles)
+		b.formats = cellFormats(styles)
 		for s := range root.Child("sheets").Children {
 			r, ok := rels[s.Attr("r:id")]
 			if !ok {
@@ -135,7 +135,7 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 	return rows, links, err
 }
 
-// cellValue reads a cell as Excel shows it, but for numbers, which keep all of their digits.
+// cellValue reads a cell as Excel shows it. Numbers without a format keep all of their digits.
 func (b *book) cellValue(n *markup.Node) string {
 	kind := n.Attr("t")
 	if kind == "inlineStr" {
@@ -155,10 +155,14 @@ func (b *book) shown(raw, kind, format string) string {
 	case "b":
 		return map[string]string{"1": "TRUE", "0": "FALSE"}[raw]
 	case "", "n":
-		if f := at(b.dates, whole(format, -1)); f != noDate {
-			if d := f.show(raw, b.since04); d != "" {
+		f := at(b.formats, whole(format, -1))
+		if f.date != noDate {
+			if d := f.date.show(raw, b.since04); d != "" {
 				return d
 			}
+		}
+		if text := f.number.show(raw); text != "" && !b.d.RawNumbers {
+			return text
 		}
 		return number(raw)
 	}

@@ -14,7 +14,7 @@ import (
 
 // XML shows a document in a block of code. Feeds become headings and texts, and XHTML is read as a page.
 func XML(_ context.Context, d doc.Document) (doc.Markdown, error) {
-	text := charset.Decode(d.Data, d.Charset)
+	text := withoutEntities(charset.Decode(d.Data, d.Charset))
 	s := markup.NewXML(text)
 	root, depth := "", 0
 	for done := false; !done; {

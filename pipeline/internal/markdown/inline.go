@@ -249,6 +249,9 @@ func (w *Writer) words(text string) {
 			continue
 		}
 		replacement, size := special(text, i, w.before(at), first && i == 0)
+		if c := text[i]; (c == '[' || c == ']') && w.nested[0] > 0 && !balanced(text, '[', ']') {
+			replacement = `\` + text[i:i+1] // the text of the link would end here, or begin
+		}
 		if replacement != "" {
 			if i == 0 {
 				w.start()
@@ -297,7 +300,7 @@ var classes = func() (t [256]class) {
 	for _, c := range " \t\r\n\f\v\x00" {
 		t[c] = isSpace
 	}
-	for _, c := range "\\*_`[<&#>+-=~|$\xc2\xef" {
+	for _, c := range "\\*_`[]<&#>+-=~|$\xc2\xef" {
 		if c < utf8.RuneSelf {
 			t[c] = isSpecial
 		}

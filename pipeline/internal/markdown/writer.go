@@ -55,6 +55,14 @@ type item struct {
 	list  string
 }
 
+// marker is what the n-th item begins with.
+func (i *item) marker(n int) string {
+	if i.ordered {
+		return strconv.Itoa(n) + ". "
+	}
+	return "- "
+}
+
 // String is what was written.
 func (w *Writer) String() string {
 	w.End()
@@ -170,6 +178,10 @@ func (w *Writer) List(ordered bool, start int) {
 	if w.gap == blank && len(w.items) > 0 {
 		w.gap = line
 	}
+	// A list directly in a list belongs to the item before it.
+	if n := len(w.items); n > 0 && w.marker == "" && len(w.prefix) == w.items[n-1].prefix && w.items[n-1].begun {
+		w.prefix = append(w.prefix, strings.Repeat(" ", len(w.items[n-1].marker(w.items[n-1].next-1)))...)
+	}
 	w.items = append(w.items, item{prefix: len(w.prefix), ordered: ordered, next: start})
 }
 
@@ -223,11 +235,8 @@ func (w *Writer) Item() {
 		w.items[len(w.items)-1].prefix = len(w.prefix)
 	}
 	top := &w.items[len(w.items)-1]
-	w.marker = "- "
-	if top.ordered {
-		w.marker = strconv.Itoa(top.next) + ". "
-		top.next++
-	}
+	w.marker = top.marker(top.next)
+	top.next++
 	if w.gap == blank && top.begun {
 		w.gap = line
 	}

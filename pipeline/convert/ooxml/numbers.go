@@ -1,0 +1,196 @@
+package ooxml
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// numberFormat is a format of numbers as Excel shows them (ECMA-376 part 1, 18.8.31): its sections for what is positive
+// or all, negative, and zero. One that is not read, such as fractions or conditions, is nil: the number is shown as it
+// is.
+type numberFormat []numberSection
+
+type numberSection struct {
+	before, after      string // literal text
+	digits             int    // least before the point
+	least, most        int    // after the point
+	grouped            bool
+	exponent           int // least digits of it; 0: none
+	percents, thousand int // how often it is multiplied by 100, and divided by 1000
+	placeholders       bool
+}
+
+// builtinNumbers are the formats of numbers that files do not spell out.
+var builtinNumbers = map[int]string{
+	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00",
+	37: "#,##0;(#,##0)", 38: "#,##0;(#,##0)", 39: "#,##0.00;(#,##0.00)", 40: "#,##0.00;(#,##0.00)", 48: "##0.0E+0",
+}
+
+// numberCode reads a format such as `"$"#,##0.00;[Red]-0.0%`.
+func numberCode(code string) numberFormat {
+	var f numberFormat
+	for rest := code; ; {
+		section, after, ok := numberSectionOf(rest)
+		if !ok {
+			return nil
+		}
+		f = append(f, section)
+		if after == "" || len(f) == 3 { // the fourth is for texts
+			return f
+		}
+		rest = after[1:]
+	}
+}
+
+// numberSectionOf reads a section up to the semicolon, or to the end. ok is false where it holds what is not known.
+func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
+	point := false
+	literal := func(text string) {
+		if s.placeholders {
+			s.after += text
+		} else {
+			s.before += text
+		}
+	}
+	for i := 0; i < len(code); i++ {
+		switch c := code[i]; c {
+		case ';':
+			return s, code[i:], true
+		case '"':
+			end := strings.IndexByte(code[i+1:], '"')
+			if end < 0 {
+				return s, "", false
+			}
+			literal(code[i+1 : i+1+end])
+			i += end + 1
+		case '[':
+			end := strings.IndexByte(code[i:], ']')
+			if end < 0 {
+				return s, "", false
+			}
+			inner := code[i+1 : i+end]
+			switch currency, isCurrency := strings.CutPrefix(inner, "$"); {
+			case isCurrency:
+				symbol, _, _ := strings.Cut(currency, "-")
+				literal(symbol)
+			case strings.ContainsAny(inner, "<>="):
+				return s, "", false
+			}
+			i += end
+		case '\\':
+			if i++; i < len(code) {
+				literal(code[i : i+1])
+			}
+		case '_', '*': // as much room as the character takes, or as there is
+			i++
+		case '0', '#', '?':
+			if s.after != "" {
+				return s, "", false
+			}
+			s.placeholders = true
+			switch zero := c == '0'; {
+			case point:
+				if s.most++; zero {
+					s.least = s.most
+				}
+			case zero || s.digits > 0:
+				s.digits++
+			}
+		case '.':
+			s.placeholders, point = true, true
+		case ',':
+			switch {
+			case i+1 < len(code) && strings.IndexByte("0#?", code[i+1]) >= 0 && s.placeholders:
+				s.grouped = true
+			case s.placeholders:
+				s.thousand++
+			default:
+				literal(",")
+			}
+		case '%':
+			s.percents++
+			literal("%")
+		case 'E', 'e':
+			for i += 2; i < len(code) && code[i] == '0'; i++ {
+				s.exponent++
+			}
+			if i--; s.exponent == 0 {
+				return s, "", false
+			}
+		case '/', '@', 'G', 'g': // a fraction, a text, General
+			return s, "", false
+		default:
+			literal(string(c))
+		}
+	}
+	return s, "", true
+}
+
+// show writes a number as Excel shows it, or nothing where it is none.
+func (f numberFormat) show(raw string) string {
+	x, err := strconv.ParseFloat(raw, 64)
+	if len(f) == 0 || err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		return ""
+	}
+	s, sign := f[0], ""
+	switch {
+	case x < 0 && len(f) > 1:
+		s, x = f[1], -x
+	case x == 0 && len(f) > 2:
+		s = f[2]
+	case x < 0:
+		sign, x = "-", -x
+	}
+	if !s.placeholders {
+		return sign + s.before
+	}
+	for range s.percents {
+		x *= 100
+	}
+	for range s.thousand {
+		x /= 1000
+	}
+	text := s.decimal(x)
+	if sign != "" && strings.Trim(text, "0.,") == "" {
+		sign = "" // it is rounded to nothing
+	}
+	return sign + s.before + text + s.after
+}
+
+// decimal writes the digits of a number that is not negative.
+func (s numberSection) decimal(x float64) string {
+	if s.exponent > 0 {
+		mantissa, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', s.most, 64), "e")
+		digits := power[1:]
+		if n := s.exponent - len(digits); n > 0 {
+			digits = strings.Repeat("0", n) + digits
+		} else if n < 0 && strings.HasPrefix(digits, "0") {
+			digits = digits[1:]
+		}
+		return mantissa + "E" + power[:1] + digits
+	}
+	// Fifteen digits are what Excel keeps: the others are of the binary form, and 1.005 would be rounded down.
+	short, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 15, 64), 64)
+	scale := math.Pow(10, float64(s.most))
+	if rounded := math.Floor(short*scale+0.5+1e-9) / scale; short*scale < 1e15 {
+		short = rounded
+	}
+	whole, part, _ := strings.Cut(strconv.FormatFloat(short, 'f', s.most, 64), ".")
+	for len(part) > s.least && part[len(part)-1] == '0' {
+		part = part[:len(part)-1]
+	}
+	if whole == "0" && s.digits == 0 && (part != "" || s.least == 0 && s.most == 0) {
+		whole = ""
+	}
+	if n := s.digits - len(whole); n > 0 {
+		whole = strings.Repeat("0", n) + whole
+	}
+	for at := len(whole) - 3; s.grouped && at > 0; at -= 3 {
+		whole = whole[:at] + "," + whole[at:]
+	}
+	if part != "" {
+		return whole + "." + part
+	}
+	return whole
+}
