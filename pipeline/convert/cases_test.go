@@ -23,6 +23,12 @@ var cases = []struct{ file, want string }{
 	{"number-formats.xlsx", "## S\n\n| kind | value |\n| --- | --- |\n| percent | 7.5% |\n| money | $1,234.50 |\n" +
 		"| date | 2026-03-15 |\n| zip | 01234 |\n| sci | 1.20E-05 |\n| rounded | 65% |\n"},
 	{"hyperlink-formula.xlsx", "## S\n\n| f |\n| --- |\n| [Go there](https://g.example/x) |\n"},
+	{"rtf-body.msg", "# Subject ünï\n\n**From:** Ada L \\<ada@ex.example>  \n**To:** Bob B  \n**Cc:** Cee C  \n" +
+		"**Date:** Wed, 01 May 2024 10:00:00 +0000\n\nOnly compressed **RTF** body éü\n\nsecond line\n"},
+	{"message-in-message.msg", "# Subject ünï\n\n**From:** Ada L \\<ada@ex.example>  \n**To:** Bob B  \n" +
+		"**Cc:** Cee C  \n**Date:** Wed, 01 May 2024 10:00:00 +0000\n\nOuter body\n\n## Inner subject\n\n" +
+		"**From:** Zed\n\nInner body text\n"},
+	{"embedded-sheet.pptx", "## T\n\n## S\n\n| Embedded cell | 42 |\n| --- | --- |\n"},
 	{"no-blank-line.eml", "# No break\n\n**From:** a@x.example  \n**To:** b@x.example\n\nBody text here\n"},
 	{"raw-name.eml", "# S\n\n**From:** a@x.example\n\nT\n\n## Attachment: 管理.csv\n\n| k | v |\n| --- | --- |\n| 1 | 2 |\n"},
 	{"names.eml", "# S\n\n**From:** Ada \\<ada@ex.example>  \n**To:** Bob \\<bob@ex.example>  \n" +

@@ -26,7 +26,9 @@ type message struct {
 	headers     [][2]string
 	subject     string
 	text, html  string // the first of each
+	rtf         []byte // where there is neither
 	attachments []doc.Document
+	messages    []message // attached to it
 }
 
 const (
@@ -169,8 +171,16 @@ func (m *message) write(ctx context.Context, d doc.Document) (doc.Markdown, erro
 		return doc.Markdown{}, doc.Fail(doc.KindNesting, "messages are nested more than %d deep", maxDepth)
 	}
 	var w markdown.Writer
+	if err := m.show(ctx, d, &w, 1); err != nil {
+		return doc.Markdown{}, err
+	}
+	return doc.Markdown{Text: w.String(), Title: m.subject}, nil
+}
+
+// show writes a message under a heading of a level.
+func (m *message) show(ctx context.Context, d doc.Document, w *markdown.Writer, level int) error {
 	if m.subject != "" {
-		w.Title(1, m.subject)
+		w.Title(level, m.subject)
 	}
 	for _, h := range m.headers {
 		w.Marked(markdown.Strong, h[0]+":")
@@ -178,15 +188,25 @@ func (m *message) write(ctx context.Context, d doc.Document) (doc.Markdown, erro
 		w.Break()
 	}
 	w.End()
-	if m.html != "" {
+	switch {
+	case m.html != "":
 		w.HTML(m.html, markdown.Options{})
-	} else {
+	case m.rtf != nil:
+		if err := d.Part(ctx, w, "", doc.Document{Name: "body.rtf", Data: m.rtf}); err != nil {
+			return err
+		}
+	default:
 		w.Block(strings.ReplaceAll(m.text, "\r\n", "\n"))
 	}
 	for _, a := range m.attachments {
-		if err := d.Part(ctx, &w, "Attachment: "+a.Name, a); err != nil {
-			return doc.Markdown{}, err
+		if err := d.Part(ctx, w, "Attachment: "+a.Name, a); err != nil {
+			return err
 		}
 	}
-	return doc.Markdown{Text: w.String(), Title: m.subject}, nil
+	for _, attached := range m.messages {
+		if err := attached.show(ctx, d, w, 2); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -170,6 +170,8 @@ func (w *word) floats() {
 			w.chart(w.part, n.Attr("r:id"))
 		case "relIds":
 			w.diagram(w.part, n.Attr("r:dm"))
+		case "OLEObject":
+			w.embedded(w.part, n.Attr("r:id"))
 		}
 	}
 	w.depth--

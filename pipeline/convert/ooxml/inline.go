@@ -255,6 +255,8 @@ func (w *word) drawing(n *markup.Node) {
 				w.after = append(w.after, c)
 				images++
 			}
+		case "OLEObject":
+			w.after = append(w.after, c)
 		case "txbxContent":
 			w.after = append(w.after, c)
 			images++

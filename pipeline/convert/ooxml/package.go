@@ -166,6 +166,21 @@ func (f *file) picture(part, id, alt string) {
 	f.w.Image(alt, src, "")
 }
 
+// embedded writes a document that is embedded in a part, such as a workbook on a slide. It reports whether there is one.
+func (f *file) embedded(part, id string) bool {
+	rels, _ := f.relations(part)
+	r := rels[id]
+	if r.kind != "package" || r.external {
+		return false
+	}
+	data, err := f.Bytes(r.target)
+	if err != nil || data == nil {
+		return false
+	}
+	f.w.End()
+	return f.d.Part(f.ctx, f.w, "", doc.Document{Name: path.Base(r.target), Data: data}) == nil
+}
+
 // whole is the whole number that a text is; otherwise if it is none.
 func whole(text string, otherwise int) int {
 	if n, err := strconv.Atoi(text); err == nil {

@@ -177,7 +177,7 @@ func (s *deck) shape(n *markup.Node, depth int) {
 }
 
 func (s *deck) frame(n *markup.Node) {
-	data := n.Child("graphic", "graphicData")
+	data, alt := n.Child("graphic", "graphicData"), n.Child("nvGraphicFramePr", "cNvPr").Attr("descr")
 	for c := range data.Children {
 		switch c.Name {
 		case "tbl":
@@ -186,9 +186,17 @@ func (s *deck) frame(n *markup.Node) {
 			s.chart(s.part, c.Attr("r:id"))
 		case "relIds":
 			s.diagram(s.part, c.Attr("r:dm"))
+		case "oleObj":
+			if !s.embedded(s.part, c.Attr("r:id")) {
+				s.w.Text(alt)
+				s.w.End()
+			}
 		case "AlternateContent":
+			if object := c.Find("oleObj"); object != nil && s.embedded(s.part, object.Attr("r:id")) {
+				break
+			}
 			if blip := choice(c).Find("blip"); blip != nil {
-				s.picture(s.part, blip.Attr("r:embed"), n.Child("nvGraphicFramePr", "cNvPr").Attr("descr"))
+				s.picture(s.part, blip.Attr("r:embed"), alt)
 				s.w.End()
 			}
 		}
