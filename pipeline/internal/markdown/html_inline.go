@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/texmath"
 )
 
 // resolve makes a link absolute.
@@ -67,32 +68,31 @@ func (p *page) input() {
 // math writes a formula: its TeX if the page has it, else its characters.
 func (p *page) math() {
 	tex, display := p.s.Attr("alttext"), p.s.Attr("display") == "block"
-	var text, annotation strings.Builder
-	into := &text
-	for t := markup.Open; !p.s.Empty && t != markup.End && (t != markup.Close || p.s.Name != "math"); {
-		t = p.s.Next()
-		note := p.s.Name == "annotation" || p.s.Name == "annotation-xml"
-		switch {
-		case t == markup.Text && into == &text:
-			text.WriteString(strings.TrimSpace(p.s.Decoded()))
-		case t == markup.Text && into != nil:
-			into.WriteString(p.s.Decoded())
-		case t == markup.Open && note:
-			if into = nil; strings.Contains(p.s.Attr("encoding"), "tex") {
-				into = &annotation
+	if p.s.Empty {
+		return
+	}
+	begin := *p.s
+	n, err := new(markup.Tree).Read(p.s)
+	if err != nil { // its elements do not close as they open: all that is sure is its text
+		*p.s = begin
+		var text strings.Builder
+		for t := markup.Open; t != markup.End && (t != markup.Close || p.s.Name != "math"); {
+			if t = p.s.Next(); t == markup.Text {
+				text.WriteString(strings.TrimSpace(p.s.Decoded()))
 			}
-		case t == markup.Close && note:
-			into = &text
 		}
+		tex = cmp.Or(tex, texmath.Text(text.String()))
+	} else {
+		for c := range n.All {
+			if c.Name == "annotation" && strings.Contains(c.Attr("encoding"), "tex") {
+				tex = cmp.Or(tex, c.Content())
+			}
+		}
+		tex = cmp.Or(tex, texmath.MathML(n))
 	}
-	if p.opened[skip] > 0 {
-		return
+	if p.opened[skip] == 0 {
+		p.w.Math(tex, display)
 	}
-	if tex = strings.TrimSpace(cmp.Or(tex, annotation.String())); tex == "" {
-		p.w.Text(text.String())
-		return
-	}
-	p.w.Math(tex, display)
 }
 
 // Math writes a formula in TeX.
