@@ -221,6 +221,7 @@ func TestRunPaysNothingTwice(t *testing.T) {
 	for i := range n {
 		r.write(fmt.Sprintf("d%02d.md", i), fmt.Sprintf("document %d\n", i))
 	}
+	r.write("empty.md", "\n") // is not sent
 	server := chaos.New(chaos.Config{LatencyMean: 5 * time.Millisecond, LatencyStddev: time.Millisecond,
 		FailureRate: 0.1, Seed: 7})
 	r.models(server)
@@ -234,11 +235,11 @@ func TestRunPaysNothingTwice(t *testing.T) {
 		cancel(errors.New("a signal")) // the host says which
 	}()
 	s, err := r.run(ctx, flags)
-	if code(err) != pipeline.ExitUnfinished || len(r.state().Files) != n {
+	if code(err) != pipeline.ExitUnfinished || len(r.state().Files) != n+1 {
 		t.Fatalf("interrupted: %v %+v", err, s)
 	}
 	done := s.Completed
-	if s, err = r.run(t.Context(), flags); err != nil || s.Completed+s.Unchanged != n || s.Unchanged != done {
+	if s, err = r.run(t.Context(), flags); err != nil || s.Completed+s.Unchanged != n+1 || s.Unchanged != done {
 		t.Fatalf("resumed: %v %+v after %d", err, s, done)
 	}
 	truth := server.Truth()
@@ -247,7 +248,7 @@ func TestRunPaysNothingTwice(t *testing.T) {
 	}
 	// A new run has the answers of the old one.
 	flags["fresh"] = true
-	if s, err = r.run(t.Context(), flags); err != nil || s.Completed != n || s.Requests != 0 {
+	if s, err = r.run(t.Context(), flags); err != nil || s.Completed != n+1 || s.Requests != 0 {
 		t.Errorf("fresh: %v %+v", err, s)
 	}
 	flags["no-cache"] = true

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -63,7 +64,7 @@ func (r *run) convert(ctx context.Context, f *held) error {
 		return err
 	}
 	text := md.Text
-	if r.model != nil {
+	if r.model != nil && strings.TrimSpace(text) != "" { // there is nothing to improve in an empty document
 		if text, err = r.model.improve(ctx, f.Path, text); err != nil {
 			return err
 		}

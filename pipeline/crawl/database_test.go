@@ -82,7 +82,7 @@ func testTable(t *testing.T, out string, db *sql.DB) {
 		must("UPDATE pages SET title = 'stale', url = 'http://gone.example/' WHERE title = ''")
 	}
 	killed := errors.New("killed")
-	err := writePages(out, func(page pageWriter) error {
+	err := writePages(out, nil, func(page pageWriter) error {
 		return errors.Join(killed, page(&Record{URL: "http://half.example/"}, ""))
 	})
 	if !errors.Is(err, killed) {

@@ -42,7 +42,7 @@ const pageSize = 200
 func export(ctx context.Context, p parts, c *crawler, r *run, d *depths, out string) (sum Summary, last int64,
 	err error) {
 	for err = errAgain; err == errAgain; {
-		err = writePages(out, func(page pageWriter) error {
+		err = writePages(out, c.options.Extract.Names(), func(page pageWriter) error {
 			d.changed = false
 			if sum, last, err = c.read(ctx, p, r, d, page); err == nil && d.changed {
 				return errAgain

@@ -3,6 +3,8 @@ package crawl
 import (
 	"database/sql"
 	"encoding/csv"
+	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -35,6 +37,38 @@ func TestOutputs(t *testing.T) {
 		if len(got) != 2 || got[w.URL+"/"] != "a, b" {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// A field of a module has a column; what only a program sets is JSON in the last one.
+func TestColumnsOfFields(t *testing.T) {
+	var text strings.Builder
+	file := filepath.Join(t.TempDir(), "pages.csv")
+	err := writePages(file, []string{"price", "tags", "title"}, func(page pageWriter) error {
+		return errors.Join(
+			page(&Record{URL: "/a", Title: "A", Fields: map[string]any{"price": 1.5, "tags": []any{"x", "y"},
+				"title": "a, b", "more": true}}, ""),
+			page(&Record{URL: "/b"}, ""))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		fmt.Fprintf(&text, "%s %q\n", row[0], row[len(columns)-1:])
+	}
+	want := `url ["price" "tags" "fields.title" "fields"]` + "\n" +
+		`/a ["1.5" "[\"x\",\"y\"]" "a, b" "{\"more\":true}"]` + "\n" + `/b ["" "" "" ""]` + "\n"
+	if text.String() != want {
+		t.Errorf("got\n%swant\n%s", &text, want)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +40,8 @@ func formatOf(out string) error {
 }
 
 // writePages replaces out by the pages that each writes. Where each fails, out stays as it is, and the error is that of
-// each.
-func writePages(out string, each func(pageWriter) error) error {
+// each. fields are the names of those that have a column of their own in a CSV file.
+func writePages(out string, fields []string, each func(pageWriter) error) error {
 	if to, ok := databaseOf(out); ok {
 		return writeTable(to, each)
 	}
@@ -49,7 +51,7 @@ func writePages(out string, each func(pageWriter) error) error {
 	write := writeJSON
 	switch strings.ToLower(filepath.Ext(out)) {
 	case ".csv":
-		write = writeCSV
+		write = func(file string, each func(pageWriter) error) error { return writeCSV(file, fields, each) }
 	case ".db":
 		write = writeDatabase
 	}
@@ -72,27 +74,58 @@ func writeJSON(file string, each func(pageWriter) error) error {
 	})
 }
 
-// columns of a CSV file, in the order of the JSON.
+// columns of a table, in the order of the JSON. In a CSV file the module's fields have columns before the last one, which
+// has those that a program has set.
 var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256",
 	"fetched_at", "etag", "links", "fields"}
 
-func writeCSV(file string, each func(pageWriter) error) error {
+func writeCSV(file string, fields []string, each func(pageWriter) error) error {
 	return writeText(file, each, func(w io.Writer) (pageWriter, func() error) {
 		c := csv.NewWriter(w)
-		_ = c.Write(columns) // errors come with Flush
+		header := slices.Clone(columns[:len(columns)-1])
+		for _, name := range fields {
+			if slices.Contains(columns, name) {
+				name = "fields." + name
+			}
+			header = append(header, name)
+		}
+		_ = c.Write(append(header, "fields")) // errors come with Flush
 		page := func(r *Record, _ string) error {
-			fields, err := r.fieldsText()
+			others := *r
+			others.Fields = maps.Clone(r.Fields)
+			var own []string
+			for _, name := range fields {
+				text, err := cellText(r.Fields[name])
+				if err != nil {
+					return err
+				}
+				own = append(own, text)
+				delete(others.Fields, name)
+			}
+			rest, err := others.fieldsText()
 			if err != nil {
 				return err
 			}
-			return c.Write([]string{
+			return c.Write(append(append([]string{
 				r.URL, r.FinalURL, strconv.Itoa(r.Status), strconv.FormatInt(r.Depth, 10), r.Title,
 				r.ContentType, r.Charset, strconv.FormatInt(r.Bytes, 10), r.SHA256,
-				r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links), fields,
-			})
+				r.FetchedAt.Format(time.RFC3339Nano), r.ETag, strconv.Itoa(r.Links),
+			}, own...), rest))
 		}
 		return page, func() error { c.Flush(); return c.Error() }
 	})
+}
+
+// cellText is the value of a field as a cell: a text as it is, what is missing as nothing, and all else as JSON.
+func cellText(value any) (string, error) {
+	switch v := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	text, err := json.Marshal(value)
+	return string(text), err
 }
 
 // writeText writes pages to a file, durably.

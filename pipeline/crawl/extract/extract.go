@@ -68,6 +68,14 @@ func New(fields map[string]Rule, next *Rule) (*Set, error) {
 	return s, errors.Join(errs...)
 }
 
+// Names are those of the fields, in order. They may be asked of nil.
+func (s *Set) Names() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.fields))
+}
+
 // Read applies the rules to a body in UTF-8, whose links are relative to base. What a rule does not find is left out of
 // the fields. An error is that the page could not be read as what the rules need: it has no fields then, but it may
 // have links.
@@ -85,7 +93,7 @@ func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]a
 		}
 	}
 	fields = make(map[string]any, len(s.fields))
-	for _, name := range slices.Sorted(maps.Keys(s.fields)) {
+	for _, name := range s.Names() {
 		f := s.fields[name]
 		values, err := f.read(base, d)
 		switch {
