@@ -9,7 +9,7 @@ const MaxMark = 4 << 20
 const AnyVersion int64 = -1
 
 // Mark is a value to be written under a key in a scope, beside the messages: an
-// entry of a ledger or a cache. See store.Marks.
+// entry of a ledger or a cache. See store.Shared.
 type Mark struct {
 	// Scope is what is listed and forgotten together, such as a run or a cache: 1
 	// to [MaxKey] bytes.

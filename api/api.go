@@ -193,7 +193,7 @@ func (a *API) probe(x *exchange) bool {
 	switch x.r.URL.Path {
 	case "/livez":
 	case "/readyz":
-		entries, ok := store.As[store.Entries](a.store)
+		entries, ok := store.As[store.Shared](a.store)
 		ctx, cancel := context.WithTimeout(x.r.Context(), 5*time.Second)
 		defer cancel()
 		if !ok {

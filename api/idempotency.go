@@ -135,7 +135,7 @@ func (x *exchange) claimKey(ctx context.Context, kind, key string, value []byte)
 // remember stores the value of a key, or returns what was stored before. A store without marks
 // remembers nothing.
 func (x *exchange) remember(ctx context.Context, kind, key string, value []byte) ([]byte, error) {
-	marks, ok := store.As[store.Marks](x.api.store)
+	marks, ok := store.As[store.Shared](x.api.store, store.CanMarks)
 	if !ok || len(value) > pawl.MaxMark {
 		return value, nil
 	}

@@ -224,7 +224,7 @@ func (x *exchange) peek(ctx context.Context) (iter.Seq2[operate.Message, error],
 	if err != nil {
 		return nil, err
 	}
-	look, err := part[store.Looker](x)
+	look, err := part[store.Inspector](x)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 		return nil, q.err
 	}
 	if f.State != store.IsDead {
-		look, err := part[store.Looker](x)
+		look, err := part[store.Inspector](x)
 		if err != nil {
 			return nil, err
 		}
@@ -269,7 +269,7 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 
 // record is the message of a path.
 func (x *exchange) record(ctx context.Context) (store.Record, error) {
-	look, err := part[store.Looker](x)
+	look, err := part[store.Inspector](x)
 	if err != nil {
 		return store.Record{}, err
 	}
@@ -292,7 +292,7 @@ func (x *exchange) showMessage(ctx context.Context) (any, error) {
 }
 
 func (x *exchange) explain(ctx context.Context) (any, error) {
-	look, err := part[store.Looker](x)
+	look, err := part[store.Inspector](x)
 	if err != nil {
 		return nil, err
 	}

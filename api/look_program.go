@@ -112,7 +112,7 @@ type stateEntry struct {
 }
 
 func (x *exchange) listState() error {
-	entries, err := part[store.Entries](x)
+	entries, err := part[store.Shared](x)
 	if err != nil {
 		return err
 	}

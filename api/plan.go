@@ -150,7 +150,7 @@ func (x *exchange) selection(b *planBody, kind string) (sel operate.Selection, e
 }
 
 // keepPlan stores a plan, and drops old ones.
-func (x *exchange) keepPlan(ctx context.Context, state store.Entries, o *operate.Operation) error {
+func (x *exchange) keepPlan(ctx context.Context, state store.Shared, o *operate.Operation) error {
 	now, err := state.Clock(ctx)
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (s *sealer) get(ctx context.Context) ([]byte, error) {
 	}
 	fresh := make([]byte, 32)
 	_, _ = rand.Read(fresh) // it never fails
-	entries, ok := store.As[store.Entries](s.store)
+	entries, ok := store.As[store.Shared](s.store)
 	if !ok {
 		s.key = fresh
 		return s.key, nil

@@ -218,7 +218,7 @@ func (ws *workers) list(version string) []roster.Registration {
 
 // register keeps the workers registered in the state of the store, as dispatchers are.
 func (a *API) register() {
-	entries, ok := store.As[store.Entries](a.store)
+	entries, ok := store.As[store.Shared](a.store)
 	if !ok {
 		return
 	}
@@ -240,7 +240,7 @@ func (a *API) register() {
 }
 
 // say puts the registration, or takes it away if there are no workers; true if it is there.
-func (a *API) say(entries store.Entries, key string, all []roster.Registration) bool {
+func (a *API) say(entries store.Shared, key string, all []roster.Registration) bool {
 	ctx, cancel := context.WithTimeout(a.ctx, roster.Every)
 	defer cancel()
 	if len(all) == 0 {

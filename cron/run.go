@@ -377,7 +377,7 @@ func (r *reign) overlap(ctx context.Context, l *live, w *row) error {
 // replace cancels the message of the tick before, if it still waits. That it is about to is written down first: after a
 // crash nobody could say who removed the message.
 func (r *reign) replace(ctx context.Context, l *live, id string) error {
-	i, ok := store.As[store.Inspector](r.store)
+	i, ok := store.As[store.Inspector](r.store, store.CanLookup)
 	if !ok {
 		return &store.Error{Op: "overlap: replace", Code: store.ErrUnsupported}
 	}

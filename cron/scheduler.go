@@ -39,8 +39,8 @@ type Config struct {
 // Scheduler keeps schedules in a store, and fires them while it runs and is elected. Make one with [New].
 type Scheduler struct {
 	store   store.Store
-	entries store.Entries
-	looker  store.Looker
+	entries store.Shared
+	looker  store.Inspector
 	Config
 	pending atomic.Int64 // the first tick that could not be dealt with, in Unix milliseconds; 0: there is none
 }
@@ -55,15 +55,14 @@ func (s *Scheduler) Overdue() time.Duration {
 
 // New returns a scheduler over a store, which has to keep a state, unique keys, and messages by id.
 func New(s store.Store, c Config) (*Scheduler, error) {
-	d, ok := store.As[store.Describer](s)
 	for _, need := range []store.Capability{store.CanState, store.CanUnique, store.CanLookup} {
-		if !ok || !d.Describe().Capabilities.Has(need) {
+		if !store.Can(s, need) {
 			return nil, &store.Error{Op: "schedules", Code: store.ErrUnsupported,
 				Err: fmt.Errorf("the store lacks %s, without which a tick could fire twice", need)}
 		}
 	}
-	entries, _ := store.As[store.Entries](s)
-	looker, _ := store.As[store.Looker](s)
+	entries, _ := store.As[store.Shared](s)
+	looker, _ := store.As[store.Inspector](s)
 	if entries == nil || looker == nil {
 		return nil, &store.Error{Op: "schedules", Code: store.ErrUnsupported}
 	}

@@ -60,7 +60,7 @@ func (r *rig) put(s Schedule) {
 
 // ticks are the nominal times of the messages of a topic.
 func (r *rig) ticks() (ticks []string) {
-	for m, err := range r.store.(store.Looker).List(r.Context(), store.Filter{Topic: "t"}) {
+	for m, err := range r.store.(store.Inspector).List(r.Context(), store.Filter{Topic: "t"}) {
 		r.must(err)
 		ticks = append(ticks, m.Headers[HeaderTick][11:])
 	}
@@ -155,7 +155,7 @@ func TestMessage(t *testing.T) {
 			Headers: map[string]string{"a": "b"}, Jitter: time.Minute})
 		defer r.start("a")()
 		time.Sleep(90*time.Minute + time.Second/10)
-		for m, err := range r.store.(store.Looker).List(r.Context(), store.Filter{}) {
+		for m, err := range r.store.(store.Inspector).List(r.Context(), store.Filter{}) {
 			r.must(err)
 			r.want(fmt.Sprintf("%s %s %s %d %v", m.Topic, m.Key, m.Body, m.Priority, m.Headers), "t schedule/s x 7 "+
 				"map[Pawl-Schedule:s Pawl-Tick:2000-01-01T02:30:00+01:00 a:b]")

@@ -101,7 +101,7 @@ func acked(s store.Store, st *store.Settlement, del *pawl.Delivery) error {
 	if err == nil && size > store.MaxBatchBytes {
 		err = fmt.Errorf("emit and marks have %d bytes; the limit is %d", size, store.MaxBatchBytes)
 	}
-	if _, keeps := store.As[store.Marks](s); err == nil && len(st.Marks) > 0 && !keeps {
+	if err == nil && len(st.Marks) > 0 && !store.Can(s, store.CanMarks) {
 		err = &store.Error{Op: "settle", Code: store.ErrUnsupported, Err: errors.New("the store keeps no marks")}
 	}
 	if err != nil {

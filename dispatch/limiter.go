@@ -28,13 +28,13 @@ type LimitConfig struct {
 	// Shared makes the rate one for all processes over a store that can say so in its
 	// state. Each takes a tenth of a second's worth at a time. While the store cannot
 	// be reached, nothing begins. It cannot be combined with By.
-	Shared store.Entries
+	Shared store.Shared
 	// Pacer makes the rate of each key of By one for all processes over a store: what
 	// may not begin soon is released until its time, and when a downstream says how
 	// long to stay away ([pawl.Throttled]), all of them do. It costs a write of the
 	// store for each key and each tenth of a second's worth of calls. While the store
 	// can't be asked, nothing begins.
-	Pacer store.Pacer
+	Pacer store.Shared
 	// Concurrency is how many handlers run at once.
 	Concurrency int
 	// Adaptive learns how many handlers may run at once, up to that many, from what

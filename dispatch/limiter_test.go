@@ -403,7 +403,7 @@ func TestSharedRate(t *testing.T) {
 func TestSharedRateWithoutItsStore(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var c crowd
-		e := &entries{Entries: r.mem, down: true}
+		e := &entries{Shared: r.mem, down: true}
 		r.append(numbered("a", 100)...)
 		r.run(limited(4, func(context.Context, *pawl.Delivery) error { c.enter("")(); return nil },
 			limiter(t, dispatch.LimitConfig{Rate: 10, Shared: e})))
@@ -417,7 +417,7 @@ func TestSharedRateWithoutItsStore(t *testing.T) {
 
 // entries is the state of a store that may be down.
 type entries struct {
-	store.Entries
+	store.Shared
 	mu   sync.Mutex
 	down bool
 }
@@ -434,7 +434,7 @@ func (e *entries) GetState(ctx context.Context, key string) (store.Entry, error)
 	if e.down {
 		return store.Entry{}, &store.Error{Op: "get state", Code: store.ErrUnavailable}
 	}
-	return e.Entries.GetState(ctx, key)
+	return e.Shared.GetState(ctx, key)
 }
 
 // TestLimitedHoldsLittle: what a rate lets begin much later is left in the store,

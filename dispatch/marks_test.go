@@ -34,6 +34,8 @@ func TestMarksComeWithTheAck(t *testing.T) {
 // markless is a store that keeps no marks.
 type markless struct{ store.Store }
 
+func (markless) Describe() store.Description { return store.Description{} }
+
 func TestMarksWantAStoreThatKeepsThem(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.store.Store = markless{r.mem}

@@ -21,7 +21,7 @@ import (
 // may begin soon, all keys that are waited for in one call, and leaves to others what
 // would have to wait for longer.
 type pacedRate struct {
-	pacer store.Pacer
+	pacer store.Shared
 	name  string
 	moved func() // something may begin that could not
 
@@ -48,7 +48,7 @@ const maxHold = time.Hour
 // pacedSweep is how many keys there may be before idle ones are looked for.
 const pacedSweep = 1024
 
-func newPacedRate(pacer store.Pacer, name string, rate float64, burst int, moved func()) *pacedRate {
+func newPacedRate(pacer store.Shared, name string, rate float64, burst int, moved func()) *pacedRate {
 	p := &pacedRate{
 		pacer: pacer, name: name, moved: moved, asked: map[string]bool{}, holds: map[string]time.Duration{},
 		sweepAt: pacedSweep,

@@ -12,7 +12,7 @@ import (
 )
 
 // paced is a limit by the key of a message that processes share.
-func paced(t *testing.T, p store.Pacer, rate float64) *dispatch.Limiter {
+func paced(t *testing.T, p store.Shared, rate float64) *dispatch.Limiter {
 	t.Helper()
 	return limiter(t, dispatch.LimitConfig{Rate: rate, Burst: 1, Pacer: p, By: byHost})
 }
@@ -95,7 +95,7 @@ func TestRetryAfterIsForAll(t *testing.T) {
 
 // awayPacer is a pacer whose store is away for a while.
 type awayPacer struct {
-	store.Pacer
+	store.Shared
 	until time.Time
 }
 
@@ -103,7 +103,7 @@ func (p *awayPacer) Reserve(ctx context.Context, paces ...store.Pace) ([]store.P
 	if time.Now().Before(p.until) {
 		return nil, &store.Error{Op: "reserve", Code: store.ErrUnavailable}
 	}
-	return p.Pacer.Reserve(ctx, paces...)
+	return p.Shared.Reserve(ctx, paces...)
 }
 
 // TestPacedRateWithoutItsStore: nothing begins while nobody can say that it may, and
@@ -113,7 +113,7 @@ func TestPacedRateWithoutItsStore(t *testing.T) {
 		var c crowd
 		r.append(hosts("a", 20, "x", "y")...)
 		r.run(limited(4, func(_ context.Context, d *pawl.Delivery) error { c.enter(byHost(d))(); return nil },
-			paced(t, &awayPacer{Pacer: r.mem, until: time.Now().Add(10 * time.Second)}, 10)))
+			paced(t, &awayPacer{Shared: r.mem, until: time.Now().Add(10 * time.Second)}, 10)))
 		time.Sleep(9 * time.Second)
 		equal(t, c.count("x")+c.count("y"), 0)
 		time.Sleep(time.Minute)

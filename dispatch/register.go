@@ -22,7 +22,7 @@ const (
 // registration keeps a dispatcher registered in the state of its store.
 type registration struct {
 	of      *Dispatcher
-	entries store.Entries
+	entries store.Shared
 	key     string
 	began   time.Time
 
@@ -32,7 +32,7 @@ type registration struct {
 
 // register begins to keep the dispatcher registered, if its store keeps entries.
 func (d *Dispatcher) register() {
-	entries, ok := store.As[store.Entries](d.store)
+	entries, ok := store.As[store.Shared](d.store)
 	if !ok || d.cfg.Unregistered {
 		return
 	}

@@ -19,7 +19,7 @@ import (
 // second, and hands those out when their time has come. Each reservation takes the next
 // place, so processes take turns.
 type sharedRate struct {
-	entries store.Entries
+	entries store.Shared
 	key     string
 
 	mu       sync.Mutex

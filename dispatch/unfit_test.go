@@ -21,11 +21,15 @@ var errPicky = &store.Error{Op: "append", Code: store.ErrUnsupported, Err: error
 
 func (p picky) Unwrap() store.Store { return p.Store }
 
-func (p picky) Fit(m *pawl.Message) error {
-	if p.tells && m.Delay > 0 {
-		return errPicky
+func (p picky) Describe() store.Description {
+	d := store.Describe(p.Store)
+	d.Refuses = func(m *pawl.Message) error {
+		if p.tells && m.Delay > 0 {
+			return errPicky
+		}
+		return nil
 	}
-	return nil
+	return d
 }
 
 func (p picky) Settle(ctx context.Context, b store.Batch[store.Settlement]) (refused []store.Refusal, err error) {

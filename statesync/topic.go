@@ -45,7 +45,7 @@ type Config struct {
 type Topic[T any] struct {
 	Config
 	counters
-	entries store.Entries
+	entries store.Shared
 	name    string
 }
 
@@ -68,9 +68,8 @@ func New[T any](s store.Store, topic string, c Config) (*Topic[T], error) {
 	if err := pawl.ValidTopic(topic); err != nil {
 		return nil, err
 	}
-	d, described := store.As[store.Describer](s)
-	entries, ok := store.As[store.Entries](s)
-	if !ok || !described || !d.Describe().Capabilities.Has(store.CanState) {
+	entries, ok := store.As[store.Shared](s, store.CanState)
+	if !ok {
 		return nil, &store.Error{Op: "state " + topic, Code: store.ErrUnsupported}
 	}
 	c.Writer = cmp.Or(c.Writer, pawl.NewID())

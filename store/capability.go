@@ -1,6 +1,10 @@
 package store
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/pawl-dev/pawl"
+)
 
 // Capability names a feature that not every backend has.
 type Capability string
@@ -60,16 +64,44 @@ type Description struct {
 	URL          string // the form of its URL
 	Durability   string // what "durable on return" means here, by setting
 	Capabilities Capabilities
+	// Refuses returns the error that the receipt of a message would have which the contract
+	// allows, as far as that is known without I/O. Nil: such messages are taken.
+	Refuses func(*pawl.Message) error
 }
 
-// Describer is implemented by every store.
+// Describer is implemented by every store. A decorator that changes messages, or stores
+// them elsewhere, describes what it refuses as it will store them.
 type Describer interface{ Describe() Description }
 
-// Can reports whether s keeps a capability. A store that does not describe itself keeps all.
-func Can(s Store, c Capability) bool {
-	d, described := As[Describer](s)
-	return !described || d.Describe().Capabilities.Has(c)
+// Fit returns, without any I/O, why s is certain to refuse a message: because no store
+// accepts it, or because this one does not. A caller that sends many messages can stop
+// before the first that would be refused, instead of learning of it when later ones are
+// already stored.
+func Fit(s Store, m *pawl.Message) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	if refuses := Describe(s).Refuses; refuses != nil {
+		return refuses(m)
+	}
+	return nil
 }
+
+// Describe returns the description of s; one that does not describe itself keeps every
+// capability.
+func Describe(s Store) Description {
+	if d, described := As[Describer](s); described {
+		return d.Describe()
+	}
+	d := Description{Capabilities: Capabilities{}}
+	for _, c := range AllCapabilities {
+		d.Capabilities[c] = Support{Kept: true}
+	}
+	return d
+}
+
+// Can reports whether s keeps a capability.
+func Can(s Store, c Capability) bool { return Describe(s).Capabilities.Has(c) }
 
 // Need is the error of an operation on a store that does not keep a capability.
 func Need(s Store, c Capability, op string) error {

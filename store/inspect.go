@@ -50,6 +50,13 @@ type Record struct {
 	Origin *Origin
 }
 
+// Resolution says that a dead letter was dealt with by other means.
+type Resolution struct {
+	At   time.Time
+	By   string
+	Note string
+}
+
 // Origin is where a message was in a log, and who read it there.
 type Origin struct {
 	Topic     string
@@ -114,10 +121,10 @@ type Filter struct {
 	Limit     int
 }
 
-// Looker is the optional interface for looking at messages, by id or in bulk. A store
-// may be a Looker without being an [Inspector]: it finds messages by reading, and says
-// in its capabilities what it cannot tell.
-type Looker interface {
+// Inspector is the optional interface for looking at messages, taking them out and
+// bringing them forward. A store without [CanLookup] finds messages by reading, and answers
+// Cancel, RunNow and Skip with [ErrUnsupported].
+type Inspector interface {
 	// Get returns the message with that id, in any state; [ErrNotFound] if it was acked
 	// or never stored.
 	Get(ctx context.Context, id string) (Record, error)
@@ -126,12 +133,6 @@ type Looker interface {
 	// pages: what changes meanwhile may or may not be seen. A limit counts what is
 	// yielded: fewer come only if there are no more.
 	List(ctx context.Context, f Filter) iter.Seq2[Record, error]
-}
-
-// Inspector is the optional interface for looking at messages, taking them out and
-// bringing them forward.
-type Inspector interface {
-	Looker
 
 	// Cancel removes messages that are waiting or delayed, and returns, for those
 	// it did not remove, why: [ErrNotFound], or [ErrConflict] for one that is

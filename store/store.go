@@ -231,7 +231,7 @@ type Settlement struct {
 	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). One
 	// whose id or unique key is there already is skipped and counted.
 	Emit []pawl.Message
-	// Marks are written with an ack, in one step with it, as [Marks] writes them. One
+	// Marks are written with an ack, in one step with it, as [Shared] writes them. One
 	// whose If does not match what is there is skipped; the ack stands. A store without
 	// [CanMarks] refuses such a settlement, with [ErrUnsupported].
 	Marks []pawl.Mark
@@ -268,9 +268,15 @@ type Refusal struct {
 }
 
 // As finds the first store in the chain of wrappers that begins with s that implements
-// T. A wrapper has a method Unwrap() Store, so that it does not hide optional
-// interfaces of the store it wraps.
-func As[T any](s Store) (T, bool) {
+// T, if s keeps what is needed of T. A wrapper has a method Unwrap() Store, so that it does
+// not hide optional interfaces of the store it wraps.
+func As[T any](s Store, needs ...Capability) (T, bool) {
+	var none T
+	for _, c := range needs {
+		if !Can(s, c) {
+			return none, false
+		}
+	}
 	for s != nil {
 		if t, ok := s.(T); ok {
 			return t, true
@@ -281,6 +287,5 @@ func As[T any](s Store) (T, bool) {
 		}
 		s = w.Unwrap()
 	}
-	var none T
 	return none, false
 }

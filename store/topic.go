@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -156,4 +157,9 @@ func (t *Topic) RetriesAt() string {
 		return "tail"
 	}
 	return "head"
+}
+
+// NotEmpty is the error of a RemoveTopic of a topic with messages.
+func NotEmpty(name string) error {
+	return &Error{Op: "remove topic " + name, Code: ErrConflict, Err: errors.New("it has messages, or dead letters")}
 }

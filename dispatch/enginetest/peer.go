@@ -44,7 +44,7 @@ var peerScenarios = []Scenario{
 			if s := r.balanced("a", keys*each, 0); s.Rescues != 0 {
 				r.Errorf("%d rescues", s.Rescues)
 			}
-			if d, ok := store.As[store.Describer](r.store); !ok || !d.Describe().Capabilities.Has(store.CanAnyProcess) {
+			if !store.Can(r.store, store.CanAnyProcess) {
 				return // who has a part of a log has its work, and the last one to join gets its part late
 			}
 			for i := range by {

@@ -71,7 +71,7 @@ func Example_limits() {
 func Example_state() {
 	ctx, s := context.Background(), memory.New(memory.Config{})
 
-	marks, ok := store.As[store.Marks](s)
+	marks, ok := store.As[store.Shared](s, store.CanMarks)
 	if !ok {
 		log.Fatal("this store keeps no marks: use a second one")
 	}

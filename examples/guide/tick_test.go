@@ -17,7 +17,7 @@ import (
 
 // ticker returns a topic whose message repeats itself each minute, and the first of them. Work that fails, or is cut
 // off, is not the end of it; a mark is.
-func ticker(marks store.Marks, work func(context.Context) error) (dispatch.Topic, pawl.Message) {
+func ticker(marks store.Shared, work func(context.Context) error) (dispatch.Topic, pawl.Message) {
 	tick := pawl.Message{
 		Topic: "report", Delay: time.Minute,
 		Key:    []byte("tick"),                                   // one at a time, in all processes

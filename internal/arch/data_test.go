@@ -215,6 +215,10 @@ const (
 	maxPackage  = 8200
 )
 
+// maxOptional is how many interfaces beside Store package store has at most: each is implemented by every backend and
+// decorator.
+const maxOptional = 10
+
 // maxColumns is how wide a line is at most, with a tab as wide as tabWidth.
 const (
 	maxColumns = 120

@@ -190,7 +190,7 @@ func (b *bench) work(ctx context.Context, producing func(wake func()) error) err
 
 // clean takes out what is in the topic.
 func (b *bench) clean(ctx context.Context) error {
-	i, ok := store.As[store.Inspector](b.store)
+	i, ok := store.As[store.Inspector](b.store, store.CanLookup)
 	if !ok {
 		return nil
 	}

@@ -67,7 +67,7 @@ func (s *session) liveCommand(v *liveVerb, c *cobra.Command) *cobra.Command {
 		} else if state != "" && !slices.Contains(v.states, of.State) {
 			return usage("use one of these", "--state is %q; it is %s, %s", state, store.Waiting, store.Delayed)
 		}
-		i, err := part[store.Inspector](c.Context(), s, v.verb+" messages")
+		i, err := part[store.Inspector](c.Context(), s, v.verb+" messages", store.CanLookup)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ is settled while it runs is refused, and the exit code is 3.`,
 			if err := f.check(c, ids, f.stuck || f.owner != ""); err != nil {
 				return err
 			}
-			l, err := part[store.Looker](c.Context(), s, "reclaim messages")
+			l, err := part[store.Inspector](c.Context(), s, "reclaim messages")
 			if err != nil {
 				return err
 			}
@@ -253,7 +253,7 @@ func onlyItsProcess(opened store.Store) error {
 	return nil
 }
 
-func (s *session) reclaimAll(ctx context.Context, l store.Looker, f *reclaiming, ids []string) error {
+func (s *session) reclaimAll(ctx context.Context, l store.Inspector, f *reclaiming, ids []string) error {
 	found, refused, err := s.leased(ctx, l, f, ids)
 	if err != nil {
 		return err
@@ -281,13 +281,13 @@ func (s *session) reclaimAll(ctx context.Context, l store.Looker, f *reclaiming,
 }
 
 // leased finds what is to be reclaimed, and says of ids why some are not.
-func (s *session) leased(ctx context.Context, l store.Looker, f *reclaiming,
+func (s *session) leased(ctx context.Context, l store.Inspector, f *reclaiming,
 	ids []string) (found []store.Record, refused map[string]error, err error) {
 	if len(ids) > 0 {
 		return s.inState(ctx, l, ids, store.Leased)
 	}
 	now := time.Now()
-	if e, ok := store.As[store.Entries](s.opened); ok {
+	if e, ok := store.As[store.Shared](s.opened); ok {
 		if now, err = e.Clock(ctx); err != nil {
 			return nil, nil, cannot(err, "ask the store for the time")
 		}
@@ -345,7 +345,7 @@ func (s *session) giveBack(ctx context.Context, runs []leasedRun) (map[string]er
 
 // skipID skips a message by its id.
 func (s *session) skipID(ctx context.Context, id, reason string) error {
-	i, err := part[store.Inspector](ctx, s, "skip a message by its id")
+	i, err := part[store.Inspector](ctx, s, "skip a message by its id", store.CanLookup)
 	if errors.Is(err, store.ErrUnsupported) {
 		return usage("add --partition; `pawl kafka health "+id+"` shows which one is stuck",
 			"this store needs --partition")

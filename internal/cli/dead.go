@@ -213,7 +213,7 @@ func (s *session) deadShow() *cobra.Command {
 		Long: `Shows a dead letter: the message, what killed it, and every attempt with the rule
 that decided.`,
 		Example: `  pawl dead show $(pawl dead ls -o json | sed -n 's/.*"id":"\([^"]*\)".*/\1/p' | head -1)`,
-		RunE: s.withID("show a dead letter", func(ctx context.Context, i store.Looker, id string) error {
+		RunE: s.withID("show a dead letter", func(ctx context.Context, i store.Inspector, id string) error {
 			r, err := i.Get(ctx, id)
 			if err == nil && r.State != store.IsDead {
 				err = &store.Error{Op: "dead letter " + id, Code: store.ErrNotFound,

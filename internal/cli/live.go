@@ -72,7 +72,7 @@ func (f *liveFilter) form() operate.Filter {
 
 // find collects what List yields for a filter and keep agrees to, without bodies and
 // the like.
-func (f *liveFilter) find(ctx context.Context, l store.Looker, of store.Filter,
+func (f *liveFilter) find(ctx context.Context, l store.Inspector, of store.Filter,
 	keep func(*store.Record) bool) (found []store.Record, err error) {
 	of.Topic, of.Key = f.topic, keyOf(f.key)
 	stated := store.DeadFilter{Attrs: f.attrs}
@@ -92,7 +92,7 @@ func (f *liveFilter) find(ctx context.Context, l store.Looker, of store.Filter,
 }
 
 // inState looks at messages by id, and says of those that are not in one of these states why not.
-func (s *session) inState(ctx context.Context, l store.Looker, ids []string,
+func (s *session) inState(ctx context.Context, l store.Inspector, ids []string,
 	states ...store.State) (found []store.Record, refused map[string]error, err error) {
 	refused = map[string]error{}
 	for _, id := range ids {
@@ -124,8 +124,8 @@ func (s *session) ids(ctx context.Context, given ...string) ([]string, error) {
 
 // withID is what a command about one message runs.
 func (s *session) withID(what string,
-	run func(ctx context.Context, l store.Looker, id string) error) func(*cobra.Command, []string) error {
-	return with(s, what, func(c *cobra.Command, args []string, l store.Looker) error {
+	run func(ctx context.Context, l store.Inspector, id string) error) func(*cobra.Command, []string) error {
+	return with(s, what, func(c *cobra.Command, args []string, l store.Inspector) error {
 		ids, err := s.ids(c.Context(), args[0])
 		if err != nil {
 			return err

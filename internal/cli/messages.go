@@ -104,7 +104,7 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			records = operate.OlderThan(d.Dead(ctx, filter), time.Duration(f.olderThan), f.limit)
 		}
 	} else {
-		i, err := partOf[store.Looker](opened, "list messages")
+		i, err := partOf[store.Inspector](opened, "list messages")
 		if err != nil {
 			return err
 		}
@@ -188,7 +188,7 @@ func (s *session) messagesShow() *cobra.Command {
 attempts so far. An acked message is gone, unless its topic retains.`,
 		Example: `  id=$(pawl send mail "hello"); pawl messages show $id
   pawl messages show $(pawl send mail "hello") -o json`,
-		RunE: s.withID("show a message", func(ctx context.Context, i store.Looker, id string) error {
+		RunE: s.withID("show a message", func(ctx context.Context, i store.Inspector, id string) error {
 			r, err := i.Get(ctx, id)
 			if err != nil {
 				return cannot(err, "show message %s", id)
@@ -322,7 +322,7 @@ too.`,
 					return cannot(err, "peek into topic %s", args[0])
 				}
 			}
-			i, err := partOf[store.Looker](opened, "peek")
+			i, err := partOf[store.Inspector](opened, "peek")
 			if err != nil {
 				return err
 			}
@@ -354,7 +354,7 @@ With --schedule it says of a tick of a schedule why it fired, fired late, was ma
 skipped or missed.`,
 		Example: `  pawl explain $(pawl send mail "hello")
   pawl explain $(pawl send mail "hello") -o json`,
-		RunE: with(s, "explain a message", func(c *cobra.Command, args []string, i store.Looker) error {
+		RunE: with(s, "explain a message", func(c *cobra.Command, args []string, i store.Inspector) error {
 			if (schedule == "") == (len(args) == 0) || tick != "" && schedule == "" {
 				return usage("such as `pawl explain ID`, or `pawl explain --schedule NAME --tick TIME`",
 					"it takes the id of a message, or --schedule")

@@ -184,22 +184,23 @@ func (s *session) flush() {
 }
 
 // part opens the store and finds an optional interface of it.
-func part[T any](ctx context.Context, s *session, what string) (T, error) {
-	return partOr[T](ctx, s.open, what)
+func part[T any](ctx context.Context, s *session, what string, needs ...store.Capability) (T, error) {
+	return partOr[T](ctx, s.open, what, needs...)
 }
 
 // partOrMake is part for a command that brings work: it makes an embedded store that is not there.
-func partOrMake[T any](ctx context.Context, s *session, what string) (T, error) {
-	return partOr[T](ctx, s.openOrMake, what)
+func partOrMake[T any](ctx context.Context, s *session, what string, needs ...store.Capability) (T, error) {
+	return partOr[T](ctx, s.openOrMake, what, needs...)
 }
 
-func partOr[T any](ctx context.Context, open func(context.Context) (store.Store, error), what string) (T, error) {
+func partOr[T any](ctx context.Context, open func(context.Context) (store.Store, error), what string,
+	needs ...store.Capability) (T, error) {
 	opened, err := open(ctx)
 	if err != nil {
 		var none T
 		return none, err
 	}
-	return partOf[T](opened, what)
+	return partOf[T](opened, what, needs...)
 }
 
 // with is what a command runs that begins by finding an optional interface of the store.
@@ -214,8 +215,8 @@ func with[T any](s *session, what string,
 	}
 }
 
-func partOf[T any](opened store.Store, what string) (T, error) {
-	t, ok := store.As[T](opened)
+func partOf[T any](opened store.Store, what string, needs ...store.Capability) (T, error) {
+	t, ok := store.As[T](opened, needs...)
 	if !ok {
 		err := &store.Error{Op: what, Code: store.ErrUnsupported}
 		return t, &problem{what: "cannot " + what, err: err}

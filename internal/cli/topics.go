@@ -355,7 +355,7 @@ func (s *session) clearTopic(ctx context.Context, name string, some bool) (cance
 	if !some {
 		return 0, 0, nil
 	}
-	inspector, err := partOf[store.Inspector](s.opened, "cancel messages")
+	inspector, err := partOf[store.Inspector](s.opened, "cancel messages", store.CanLookup)
 	if err != nil {
 		return 0, 0, err
 	}

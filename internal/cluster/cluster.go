@@ -26,7 +26,7 @@ type broker interface {
 	// has fewer.
 	EnsureState(ctx context.Context, spec Spec, dry bool) (Ensured, error)
 	Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]kafka.Seen, error)
-	Skip(ctx context.Context, topic string, partition int32, offset int64, who, reason string,
+	SkipOffset(ctx context.Context, topic string, partition int32, offset int64, who, reason string,
 		wait time.Duration) (kafka.Skipped, error)
 }
 
@@ -215,7 +215,7 @@ func (k *Cluster) Skip(
 	ctx context.Context, topic string, partition int32, offset int64, who, reason string, wait time.Duration,
 ) (Skipped, error) {
 	began := time.Now()
-	done, err := k.broker.Skip(ctx, topic, partition, offset, who, reason, wait)
+	done, err := k.broker.SkipOffset(ctx, topic, partition, offset, who, reason, wait)
 	if err != nil {
 		return Skipped{}, err
 	}

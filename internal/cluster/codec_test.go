@@ -63,7 +63,7 @@ func TestCodecOverKafka(t *testing.T) {
 		}
 	}
 	bodies := map[string]string{}
-	look, _ := store.As[store.Looker](s)
+	look, _ := store.As[store.Inspector](s)
 	for r, err := range look.List(ctx, store.Filter{}) {
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ const (
 // backlog says what holds a topic up, as far as its messages show it, and whether it
 // has found anything.
 func (d *Doctor) backlog(ctx context.Context, s store.Store, t *store.TopicStats) bool {
-	i, ok := store.As[store.Inspector](s)
+	i, ok := store.As[store.Inspector](s, store.CanLookup)
 	if !ok || t.Waiting+t.Delayed+t.Leased == 0 {
 		return false
 	}
@@ -50,7 +50,7 @@ func (d *Doctor) backlog(ctx context.Context, s store.Store, t *store.TopicStats
 
 // hung looks for handlers that are near their deadline.
 func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *store.TopicStats) error {
-	entries, ok := store.As[store.Entries](s)
+	entries, ok := store.As[store.Shared](s)
 	if !ok || t.Leased == 0 {
 		return nil
 	}

@@ -218,7 +218,7 @@ func (d *Doctor) schema() bool {
 // does: but logs of two machines that disagree are hard to read.
 func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	const check = "clock"
-	entries, ok := store.As[store.Entries](s)
+	entries, ok := store.As[store.Shared](s)
 	if !ok {
 		d.say(check, Unknown, "", "this store does not report its time")
 		return

@@ -221,7 +221,7 @@ func buryAll(ctx context.Context, here store.DeadLetters, letters []store.Record
 // arrived reports whether the old store has a message: an earlier attempt brought it, and
 // did not come so far as to remove it from the new one.
 func (t *Traffic) arrived(ctx context.Context, id string) bool {
-	look, _ := store.As[store.Looker](t.From)
+	look, _ := store.As[store.Inspector](t.From)
 	_, err := look.Get(ctx, id)
 	return err == nil
 }

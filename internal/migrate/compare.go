@@ -179,7 +179,7 @@ func (t *Traffic) read(ctx context.Context, s store.Store, topics store.Topics, 
 	if err != nil {
 		return nil, 0, err
 	}
-	look, _ := store.As[store.Looker](s) // New has seen that it is there
+	look, _ := store.As[store.Inspector](s) // New has seen that it is there
 	all, left := lanes{}, int64(0)
 	for r, err := range look.List(ctx, store.Filter{Topic: name}) {
 		if err != nil {
@@ -280,7 +280,7 @@ func (c *Comparison) lane(key string, here, there []copied) {
 // shadow consumes copies in the new store: those whose originals are done, or all of
 // them. Their handler does nothing. It ends when nothing of the kind is to be had.
 func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all bool) error {
-	look, _ := store.As[store.Looker](t.From)
+	look, _ := store.As[store.Inspector](t.From)
 	for {
 		ds, err := t.To.Claim(ctx, []store.Want{{Topic: p.InMirrored(), Limit: shadowBatch, MaxBytes: shadowBytes}},
 			store.Lease{For: shadowLease, Owner: shadowOwner, Suspects: store.AllSuspects})
@@ -303,7 +303,7 @@ func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all
 
 // decide acks the copies whose originals are done, lane by lane: the first of a run that
 // is not done gives back the rest.
-func (t *Traffic) decide(ctx context.Context, look store.Looker, ds []pawl.Delivery, c *Comparison,
+func (t *Traffic) decide(ctx context.Context, look store.Inspector, ds []pawl.Delivery, c *Comparison,
 	all bool) (items []store.Settlement, acked int64, err error) {
 	type run struct{ fence, lane int64 }
 	over := map[run]bool{}

@@ -377,7 +377,7 @@ func (t *Traffic) busy(ctx context.Context, p *mirror.Plan, version int64) (name
 
 // cancelDelayed removes copies that are not due, which cannot be claimed.
 func (t *Traffic) cancelDelayed(ctx context.Context, topic string) error {
-	inspector, ok := store.As[store.Inspector](t.To)
+	inspector, ok := store.As[store.Inspector](t.To, store.CanLookup)
 	if !ok {
 		return nil
 	}

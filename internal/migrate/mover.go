@@ -27,7 +27,7 @@ type mover struct {
 }
 
 func (t *Traffic) moverOf(ctx context.Context, topic string) (m mover, err error) {
-	entries, ok := store.As[store.Entries](t.From)
+	entries, ok := store.As[store.Shared](t.From)
 	if !ok {
 		return m, nil
 	}
@@ -47,7 +47,7 @@ func (t *Traffic) moverOf(ctx context.Context, topic string) (m mover, err error
 // command that was given by a person. The returned function withdraws the report, unless
 // the move is left half done.
 func (t *Traffic) attend(ctx context.Context, topic string, version int64) (end func(done bool), err error) {
-	entries, ok := store.As[store.Entries](t.From)
+	entries, ok := store.As[store.Shared](t.From)
 	if !ok {
 		return func(bool) {}, nil
 	}

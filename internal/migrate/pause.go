@@ -153,7 +153,7 @@ func remains(ctx context.Context, in store.Store, q *store.Pause) (left time.Dur
 		return 0, false, nil
 	}
 	now := time.Now()
-	if state, ok := store.As[store.Entries](in); ok {
+	if state, ok := store.As[store.Shared](in); ok {
 		if now, err = state.Clock(ctx); err != nil {
 			return 0, false, err
 		}

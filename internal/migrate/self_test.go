@@ -43,7 +43,7 @@ func TestTrafficWantsTwoStores(t *testing.T) {
 		"sqlite:new.db"); err != nil {
 		t.Errorf("of two files: %v", err)
 	}
-	state, _ := store.As[store.Entries](from)
+	state, _ := store.As[store.Shared](from)
 	for e, err := range state.ListState(t.Context(), "traffic/", 0) {
 		t.Errorf("the state keeps %s, %v", e.Key, err)
 	}

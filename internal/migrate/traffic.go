@@ -38,8 +38,8 @@ func New(ctx context.Context, from, to store.Store, who, target string) (*Traffi
 	var ok1, ok2 bool
 	t.from, ok1 = store.As[store.Topics](from)
 	t.to, ok2 = store.As[store.Topics](to)
-	_, look1 := store.As[store.Looker](from)
-	_, look2 := store.As[store.Looker](to)
+	_, look1 := store.As[store.Inspector](from)
+	_, look2 := store.As[store.Inspector](to)
 	if !ok1 || !ok2 || !look1 || !look2 {
 		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported,
 			Err: fmt.Errorf("both stores need %s, and messages that can be listed", store.CanTopics)}

@@ -74,7 +74,7 @@ func hashOf(body []byte) string {
 // Audit stores an entry, with an id and the store's time where it has none. A
 // store without a state keeps none.
 func Audit(ctx context.Context, s store.Store, a AuditEntry) error {
-	state, ok := store.As[store.Entries](s)
+	state, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil
 	}
@@ -82,7 +82,7 @@ func Audit(ctx context.Context, s store.Store, a AuditEntry) error {
 }
 
 // putAudit stores an entry under a name that sorts by time.
-func putAudit(ctx context.Context, state store.Entries, name string, a AuditEntry) error {
+func putAudit(ctx context.Context, state store.Shared, name string, a AuditEntry) error {
 	if a.At.IsZero() {
 		now, err := state.Clock(ctx)
 		if err != nil {
@@ -135,7 +135,7 @@ type AuditFilter struct {
 // ListAudit returns entries, the oldest first. Of an operation that is under way
 // the entry says how far it is.
 func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry, error) {
-	state, ok := store.As[store.Entries](s)
+	state, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil, &store.Error{Op: "audit", Code: store.ErrUnsupported}
 	}
@@ -192,7 +192,7 @@ func (n *newest) cut() []string {
 }
 
 // refresh asks operations that are under way how far they are.
-func refresh(ctx context.Context, state store.Entries, all []AuditEntry) error {
+func refresh(ctx context.Context, state store.Shared, all []AuditEntry) error {
 	os := &Operations{State: state}
 	for i := range all {
 		if all[i].OperationID != all[i].ID || all[i].Status == Done || all[i].Status == Cancelled {

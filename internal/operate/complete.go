@@ -28,7 +28,7 @@ func (e *AmbiguousError) Error() string {
 // Complete replaces beginnings of ids, of at least 8 characters, by the only id that begins so. What is an id,
 // or begins none, stays as it is.
 func Complete(ctx context.Context, s store.Store, given []string) ([]string, error) {
-	l, ok := store.As[store.Looker](s)
+	l, ok := store.As[store.Inspector](s)
 	if !ok {
 		return given, nil
 	}
@@ -64,7 +64,7 @@ func Complete(ctx context.Context, s store.Store, given []string) ([]string, err
 }
 
 // findBegun looks for the ids that begin with the keys of begun.
-func findBegun(ctx context.Context, s store.Store, l store.Looker, begun map[string][]string) error {
+func findBegun(ctx context.Context, s store.Store, l store.Inspector, begun map[string][]string) error {
 	add := func(id string) {
 		for prefix, found := range begun {
 			if strings.HasPrefix(id, prefix) && len(found) < mostCandidates && !slices.Contains(found, id) {

@@ -63,7 +63,7 @@ type Next struct {
 
 // Explain says why the message with that id is where it is. It reads one thing after
 // the other: concurrent changes may show in part.
-func Explain(ctx context.Context, s store.Store, i store.Looker, t store.Topics, id string) (*Explanation, error) {
+func Explain(ctx context.Context, s store.Store, i store.Inspector, t store.Topics, id string) (*Explanation, error) {
 	r, err := i.Get(ctx, id)
 	if err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (x *explaining) leased() {
 
 // heldBack says of what is leased that a limit may keep it from beginning.
 func (x *explaining) heldBack(ctx context.Context) error {
-	entries, ok := store.As[store.Entries](x.store)
+	entries, ok := store.As[store.Shared](x.store)
 	if !ok {
 		return nil
 	}
@@ -235,7 +235,7 @@ func pausedBy(p *store.Pause) string {
 
 // waiting looks for what a message waits for: what concerns it, its lane or the
 // workers, and then what stops all of its topic.
-func (x *explaining) waiting(ctx context.Context, i store.Looker, t store.Topics) error {
+func (x *explaining) waiting(ctx context.Context, i store.Inspector, t store.Topics) error {
 	stats, err := t.Stats(ctx, x.record.Topic)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (x *explaining) paused(p *store.Pause) {
 }
 
 // unpaused looks for what a message waits for as if its topic was not paused.
-func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.TopicStats) error {
+func (x *explaining) unpaused(ctx context.Context, i store.Inspector, topic *store.TopicStats) error {
 	before, err := x.before(ctx, i, topic)
 	if err != nil {
 		return err
@@ -313,8 +313,7 @@ func (x *explaining) unpaused(ctx context.Context, i store.Looker, topic *store.
 
 // blind reports whether the store knows of the leases of this process only.
 func (x *explaining) blind() bool {
-	d, ok := store.As[store.Describer](x.store)
-	return ok && !d.Describe().Capabilities.Has(store.CanLookup)
+	return !store.Can(x.store, store.CanLookup)
 }
 
 // unserved says that no worker is known, and how to start one.
@@ -333,7 +332,7 @@ func (x *explaining) unserved() {
 }
 
 // limited says which limit keeps it back and, of a plain rate, about how long.
-func (x *explaining) limited(ctx context.Context, i store.Looker, topic *store.TopicStats, by *service,
+func (x *explaining) limited(ctx context.Context, i store.Inspector, topic *store.TopicStats, by *service,
 	visible time.Time) error {
 	x.Limit = &by.limit
 	x.say(SituationLimited, visible,

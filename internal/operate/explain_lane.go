@@ -46,7 +46,7 @@ func thousands(n int) string {
 
 // before finds what has to end before a message of a key: the first is one that is
 // worked on, or whose repetition the lane waits for, else the oldest. Nil: nothing.
-func (x *explaining) before(ctx context.Context, i store.Looker, topic *store.TopicStats) (*ahead, error) {
+func (x *explaining) before(ctx context.Context, i store.Inspector, topic *store.TopicStats) (*ahead, error) {
 	r := x.record
 	if len(r.Key) == 0 || topic.Order != store.OrderKey {
 		return nil, nil
@@ -175,8 +175,8 @@ func (s *service) none() bool { return s.served != nil && !*s.served }
 // servedBy finds the workers of a topic. A worker that has not reported lately is gone,
 // and one that drains claims nothing more. A worker that is not registered is known by
 // what it holds.
-func servedBy(ctx context.Context, s store.Store, i store.Looker, topic *store.TopicStats) (*service, error) {
-	entries, ok := store.As[store.Entries](s)
+func servedBy(ctx context.Context, s store.Store, i store.Inspector, topic *store.TopicStats) (*service, error) {
+	entries, ok := store.As[store.Shared](s)
 	if !ok {
 		return &service{}, nil
 	}

@@ -77,7 +77,7 @@ func (r *Removed) words() string {
 // noted yields the entries of the audit that contain a text in its JSON, the latest
 // first; none if it cannot be read in a while: it is a courtesy.
 func noted(ctx context.Context, s store.Store, containing string) (all []AuditEntry) {
-	state, ok := store.As[store.Entries](s)
+	state, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil
 	}
@@ -127,7 +127,7 @@ func findRemoval(ctx context.Context, s store.Store, id string) *Removed {
 
 // operationOf is an operation by its id, nil if it cannot be had.
 func operationOf(ctx context.Context, s store.Store, id string) *Operation {
-	state, ok := store.As[store.Entries](s)
+	state, ok := store.As[store.Shared](s)
 	if !ok || id == "" {
 		return nil
 	}
@@ -281,7 +281,7 @@ func (x *explaining) acked(ctx context.Context, t store.Topics) error {
 
 // Now is the time by the store's clock, or by this machine's if the store does not tell.
 func Now(ctx context.Context, s store.Store) time.Time {
-	if entries, ok := store.As[store.Entries](s); ok {
+	if entries, ok := store.As[store.Shared](s); ok {
 		if now, err := entries.Clock(ctx); err == nil {
 			return now
 		}

@@ -118,18 +118,18 @@ func (o *Operation) Live(now time.Time) bool {
 // Operations keeps operations in a store.
 type Operations struct {
 	Store   store.Store
-	State   store.Entries
+	State   store.Shared
 	Letters store.DeadLetters
-	Look    store.Looker
+	Look    store.Inspector
 }
 
 // OpenOperations finds what operations need of a store.
 func OpenOperations(s store.Store) (*Operations, error) {
 	o := &Operations{Store: s}
 	var state, letters, look bool
-	o.State, state = store.As[store.Entries](s)
+	o.State, state = store.As[store.Shared](s)
 	o.Letters, letters = store.As[store.DeadLetters](s)
-	o.Look, look = store.As[store.Looker](s)
+	o.Look, look = store.As[store.Inspector](s)
 	if !state || !letters || !look {
 		return nil, &store.Error{Op: "operations", Code: store.ErrUnsupported,
 			Err: fmt.Errorf("they need %s, %s and %s", store.CanState, store.CanDeadLetters, store.CanLookup)}

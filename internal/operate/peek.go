@@ -26,7 +26,7 @@ type glimpse struct {
 // may take now, then those behind others of their key, both by rank. It looks at no
 // more than 1,000 messages. What one call appended with one key and several
 // priorities it may take for another's head.
-func Upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) iter.Seq2[store.Record, error] {
+func Upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) iter.Seq2[store.Record, error] {
 	if topic.Order != store.OrderKey {
 		return i.List(ctx, store.Filter{Topic: topic.Name, State: store.Waiting, Limit: n})
 	}
@@ -45,14 +45,14 @@ func Upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) ite
 
 // upcoming reads what comes next once more, so that it keeps no body but those that are
 // asked for. What is gone meanwhile is left out.
-func upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) ([]store.Record, error) {
+func upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) ([]store.Record, error) {
 	ids, err := upcomingIDs(ctx, i, &store.TopicStats{Topic: topic})
 	if err != nil {
 		return nil, err
 	}
 	ids = ids[:min(n, len(ids))]
 	read := reread
-	if _, finds := i.(store.Inspector); !finds {
+	if s, ok := i.(store.Store); ok && !store.Can(s, store.CanLookup) {
 		read = relist // each look-up reads the topic
 	}
 	found, err := read(ctx, i, topic.Name, ids)
@@ -69,7 +69,7 @@ func upcoming(ctx context.Context, i store.Looker, topic store.Topic, n int) ([]
 }
 
 // reread looks up what waits of some messages of a topic.
-func reread(ctx context.Context, i store.Looker, topic string, ids []string) (map[string]store.Record, error) {
+func reread(ctx context.Context, i store.Inspector, topic string, ids []string) (map[string]store.Record, error) {
 	found := make(map[string]store.Record, len(ids))
 	for _, id := range ids {
 		r, err := i.Get(ctx, id)
@@ -85,7 +85,7 @@ func reread(ctx context.Context, i store.Looker, topic string, ids []string) (ma
 }
 
 // relist does the same in one go, where a message is found by reading.
-func relist(ctx context.Context, i store.Looker, topic string, ids []string) (map[string]store.Record, error) {
+func relist(ctx context.Context, i store.Inspector, topic string, ids []string) (map[string]store.Record, error) {
 	found := make(map[string]store.Record, len(ids))
 	if len(ids) == 0 {
 		return found, nil
@@ -105,7 +105,7 @@ func relist(ctx context.Context, i store.Looker, topic string, ids []string) (ma
 }
 
 // upcomingIDs puts the waiting messages of a topic in order.
-func upcomingIDs(ctx context.Context, i store.Looker, topic *store.TopicStats) ([]string, error) {
+func upcomingIDs(ctx context.Context, i store.Inspector, topic *store.TopicStats) ([]string, error) {
 	var all []glimpse
 	head := map[string]int{} // by key, what came first
 	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, Limit: peekAhead}) {

@@ -38,7 +38,7 @@ type Pipeline struct {
 
 // RecordPipeline stores a daemon's record of a pipeline.
 func RecordPipeline(ctx context.Context, s store.Store, name, owner string, r PipelineRecord) error {
-	entries, ok := store.As[store.Entries](s)
+	entries, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil
 	}
@@ -52,7 +52,7 @@ func RecordPipeline(ctx context.Context, s store.Store, name, owner string, r Pi
 
 // Pipelines returns the pipelines that were ever run on a store, with the figures of their topics.
 func Pipelines(ctx context.Context, s store.Store) ([]Pipeline, error) {
-	entries, ok := store.As[store.Entries](s)
+	entries, ok := store.As[store.Shared](s)
 	topics, both := store.As[store.Topics](s)
 	if !ok || !both {
 		return nil, &store.Error{Op: "list pipelines", Code: store.ErrUnsupported}
@@ -112,7 +112,7 @@ func pipelineNow(ctx context.Context, topics store.Topics, name string, r *Pipel
 
 // EachTopic calls do for all topics of a pipeline.
 func EachTopic(ctx context.Context, s store.Store, name string, do func(store.Topics, string) error) error {
-	entries, ok := store.As[store.Entries](s)
+	entries, ok := store.As[store.Shared](s)
 	topics, both := store.As[store.Topics](s)
 	if !ok || !both {
 		return &store.Error{Op: "find pipeline " + name, Code: store.ErrUnsupported}

@@ -102,7 +102,7 @@ func (p *Plan) Missing() []string { return p.missing }
 
 func eachID(ctx context.Context, s store.Store, ids []string, add func(*store.Record, error) error) (missing []string,
 	err error) {
-	i, ok := store.As[store.Looker](s)
+	i, ok := store.As[store.Inspector](s)
 	if !ok {
 		return nil, &store.Error{Op: "look at messages", Code: store.ErrUnsupported}
 	}

@@ -55,7 +55,7 @@ func Given(t time.Time) *time.Time {
 // Outcome is the state of the message of a tick, done if it is acked or gone, and empty if there is none or the store
 // cannot say.
 func Outcome(ctx context.Context, s store.Store, id string) (string, error) {
-	l, ok := store.As[store.Looker](s)
+	l, ok := store.As[store.Inspector](s)
 	if id == "" || !ok {
 		return "", nil
 	}

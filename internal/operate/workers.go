@@ -43,7 +43,7 @@ const mostLeases = 100_000
 // Workers returns all workers by name, with what they hold. It reads every lease, and
 // is meant for people.
 func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
-	entries, ok := store.As[store.Entries](s)
+	entries, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil, &store.Error{Op: "list workers", Code: store.ErrUnsupported}
 	}
@@ -63,7 +63,7 @@ func Workers(ctx context.Context, s store.Store) ([]Worker, error) {
 
 // registered returns, by owner, the workers whose registration is of the last hour, and
 // the time by the store's clock.
-func registered(ctx context.Context, entries store.Entries) (found map[string]*Worker, now time.Time, err error) {
+func registered(ctx context.Context, entries store.Shared) (found map[string]*Worker, now time.Time, err error) {
 	if now, err = entries.Clock(ctx); err != nil {
 		return nil, now, err
 	}
@@ -114,7 +114,7 @@ func (w *Worker) with(other *Worker) *Worker {
 
 // holders adds the leases that workers hold.
 func holders(ctx context.Context, s store.Store, now time.Time, found map[string]*Worker) error {
-	i, ok := store.As[store.Looker](s)
+	i, ok := store.As[store.Inspector](s)
 	if !ok {
 		return nil
 	}

@@ -51,7 +51,7 @@ func (s *shaky) Unwrap() store.Store { return s.Store }
 
 func stored(t *testing.T, s store.Store) (ids []string) {
 	t.Helper()
-	i, _ := store.As[store.Inspector](s)
+	i, _ := store.As[store.Inspector](s, store.CanLookup)
 	for r, err := range i.List(t.Context(), store.Filter{}) {
 		if err != nil {
 			t.Fatal(err)
@@ -279,11 +279,12 @@ type strict struct {
 
 func (s *strict) Unwrap() store.Store { return s.Store }
 
-func (s *strict) Fit(m *pawl.Message) error {
+func (s *strict) Describe() store.Description {
+	d := store.Describe(s.Store)
 	if s.early {
-		return s.refuses(m)
+		d.Refuses = s.refuses
 	}
-	return nil
+	return d
 }
 
 func (s *strict) refuses(m *pawl.Message) error {

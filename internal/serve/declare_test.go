@@ -25,7 +25,7 @@ func TestDeclaringTellsTheAudit(t *testing.T) {
 			t.Fatalf("%+v, %v", now, err)
 		}
 	}
-	entries, _ := store.As[store.Entries](s)
+	entries, _ := store.As[store.Shared](s)
 	var found []string
 	for e, err := range entries.ListState(t.Context(), "audit/", 0) {
 		if err != nil {

@@ -27,7 +27,7 @@ func newLimits(configured []config.Limit, s store.Store) (limits, error) {
 			Adaptive: l.Adaptive,
 		}
 		if l.Shared {
-			entries, ok := store.As[store.Entries](s)
+			entries, ok := store.As[store.Shared](s)
 			if !ok {
 				return nil, fmt.Errorf("limit %s is shared: %w", l.Name,
 					&store.Error{Op: "share a rate", Code: store.ErrUnsupported})

@@ -92,7 +92,7 @@ func Topics(ctx context.Context, s store.Store, names []string, m *observe.Metri
 func countTopKey(ctx context.Context, s store.Store, t *store.TopicStats, m *observe.Metrics) {
 	ctx, cancel := context.WithTimeout(ctx, depthEvery)
 	defer cancel()
-	i, ok := store.As[store.Inspector](s)
+	i, ok := store.As[store.Inspector](s, store.CanLookup)
 	if !ok {
 		return
 	}

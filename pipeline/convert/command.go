@@ -343,7 +343,7 @@ func (r *run) open(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	marks, ok := s.(store.Marks)
+	marks, ok := store.As[store.Shared](s, store.CanMarks)
 	if !ok {
 		return &pipeline.Error{Code: pipeline.ExitUsage, What: "the store cannot hold a run: it keeps no marks",
 			Next: "use sqlite: or postgres:"}

@@ -32,7 +32,7 @@ type improver struct {
 	prompt   string
 	useCache bool
 	scope    string // of what this run has spent
-	marks    store.Marks
+	marks    store.Shared
 	budget   int64 // nano-dollars; below 0: none
 	spent    atomic.Int64
 	stats    *stats

@@ -53,7 +53,7 @@ func markKey(path string) string {
 
 // put writes marks, durably when it returns. No context ends it: what was paid for is written down. Stores gather what
 // is put at the same time.
-func put(to store.Marks, marks ...pawl.Mark) error {
+func put(to store.Shared, marks ...pawl.Mark) error {
 	receipts, err := to.PutMarks(context.Background(), marks...)
 	for i := 0; i < len(receipts) && err == nil; i++ {
 		err = receipts[i].Err

@@ -43,7 +43,7 @@ type run struct {
 	log         *slog.Logger
 
 	store      store.Store
-	marks      store.Marks
+	marks      store.Shared
 	scope      string // of the records
 	topic      string
 	hand       *hand

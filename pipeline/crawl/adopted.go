@@ -15,7 +15,7 @@ import (
 
 // marked keeps, as marks in the scope of a run, which sites its seeds led to.
 type marked struct {
-	marks store.Marks // nil: nothing is kept
+	marks store.Shared // nil: nothing is kept
 	scope string
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err 
 const adoptedKey = "adopted/"
 
 // load adds the sites that earlier processes adopted.
-func (m *marked) load(ctx context.Context, marks store.Marks, run string, s *scope) error {
+func (m *marked) load(ctx context.Context, marks store.Shared, run string, s *scope) error {
 	m.marks, m.scope = marks, scopeOf(run)
 	for mark, err := range marks.ListMarks(ctx, m.scope, adoptedKey) {
 		if err != nil {

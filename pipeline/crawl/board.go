@@ -105,7 +105,7 @@ func (b *board) waiting(hosts map[string]*hostStatus) (n int64) {
 	if stats, err := b.parts.topics.Stats(ctx, b.c.requestTopic()); err == nil && len(stats) > 0 {
 		n = stats[0].Waiting + stats[0].Delayed
 	}
-	requests, ok := store.As[store.Looker](b.parts.store)
+	requests, ok := store.As[store.Inspector](b.parts.store)
 	if !ok {
 		return n
 	}

@@ -21,7 +21,7 @@ import (
 // shared by all processes, survive each, and end with the run.
 type cookies struct {
 	*cookiejar.Jar
-	marks store.Marks // nil: they are in memory only
+	marks store.Shared // nil: they are in memory only
 	scope string
 	log   *slog.Logger
 
@@ -49,7 +49,7 @@ func newCookies() *cookies {
 }
 
 // keep makes the cookies those of a run.
-func (c *cookies) keep(marks store.Marks, run string, log *slog.Logger) {
+func (c *cookies) keep(marks store.Shared, run string, log *slog.Logger) {
 	c.marks, c.scope, c.log = marks, scopeOf(run), log
 }
 

@@ -45,11 +45,11 @@ const (
 // parts are what a crawl needs of a store.
 type parts struct {
 	store   store.Store
-	entries store.Entries
+	entries store.Shared
 	topics  store.Topics
 	results store.Results
 	letters store.DeadLetters
-	marks   store.Marks
+	marks   store.Shared
 }
 
 // find finds the parts, or says what is missing.
@@ -60,8 +60,8 @@ func find(s store.Store) (parts, error) {
 	pipeline.Need(s, &p.topics, "settings of topics", &missing)
 	pipeline.Need(s, &p.results, "results", &missing)
 	pipeline.Need(s, &p.letters, "dead letters", &missing)
-	pipeline.Need(s, &p.marks, "marks", &missing)
-	if d, described := store.As[store.Describer](s); described && !d.Describe().Capabilities.Has(store.CanUnique) {
+	pipeline.Need(s, &p.marks, "marks", &missing, store.CanMarks)
+	if !store.Can(s, store.CanUnique) {
 		missing = append(missing, "unique keys")
 	}
 	if missing != nil {

@@ -122,7 +122,7 @@ func TestTheLockOfAnotherRunStays(t *testing.T) {
 // robots.txt either.
 func TestAHostIsLeftAloneByAFreshProcess(t *testing.T) {
 	s := memory.New(memory.Config{})
-	marks, _ := store.As[store.Marks](s)
+	marks, _ := store.As[store.Shared](s, store.CanMarks)
 	o := Defaults("https://example.com/")
 	seeds, err := o.check()
 	if err != nil {

@@ -42,7 +42,7 @@ func TestAlbumsStayWholeAndInTheirPlace(t *testing.T) {
 func TestAnAlbumStaysWholeWhenTheLeaderDies(t *testing.T) {
 	r := newRig(t, nil)
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy})
-	state, _ := store.As[store.Entries](r.store)
+	state, _ := store.As[store.Shared](r.store)
 	now, err := state.Clock(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAnAlbumStaysWholeWhenTheLeaderDies(t *testing.T) {
 func TestABrokenRecordOfTheLeader(t *testing.T) {
 	r := newRig(t, nil)
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy})
-	state, _ := store.As[store.Entries](r.store)
+	state, _ := store.As[store.Shared](r.store)
 	if _, err := state.PutState(t.Context(), "forward/tg/leader", []byte("{"), 0, "test"); err != nil {
 		t.Fatal(err)
 	}

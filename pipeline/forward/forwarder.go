@@ -18,9 +18,9 @@ import (
 type forwarder struct {
 	env    pipeline.Env
 	api    *client
-	state  store.Entries
-	marks  store.Marks
-	looker store.Looker
+	state  store.Shared
+	marks  store.Shared
+	looker store.Inspector
 	rules  *rules
 	leader *leader
 	pacer  *pacer

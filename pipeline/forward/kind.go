@@ -105,7 +105,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	}
 	var missing []string
 	pipeline.Need(env.Store, &f.state, "state", &missing)
-	pipeline.Need(env.Store, &f.marks, "marks", &missing)
+	pipeline.Need(env.Store, &f.marks, "marks", &missing, store.CanMarks)
 	pipeline.Need(env.Store, &f.looker, "listings", &missing)
 	needs := []store.Capability{store.CanState, store.CanMarks, store.CanUnique, store.CanEmitAtomic, store.CanPriority,
 		store.CanDelay, store.CanLookup}
@@ -197,7 +197,7 @@ func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
 			Problem: "the bot's privacy mode is on: in groups it sees commands only",
 			Next:    "send /setprivacy to BotFather, or make the bot an administrator of its sources"})
 	}
-	state, ok := store.As[store.Entries](env.Store)
+	state, ok := store.As[store.Shared](env.Store)
 	if !ok {
 		return found
 	}

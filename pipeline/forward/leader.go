@@ -42,7 +42,7 @@ type leadRecord struct {
 }
 
 type leader struct {
-	state  store.Entries
+	state  store.Shared
 	key    string
 	owner  string
 	logger *slog.Logger

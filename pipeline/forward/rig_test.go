@@ -123,7 +123,7 @@ func (r *rig) start() *process {
 }
 
 func (r *rig) rules() *rules {
-	state, _ := store.As[store.Entries](r.store)
+	state, _ := store.As[store.Shared](r.store)
 	rs := newRules(state, "tg")
 	if err := rs.refresh(r.t.Context()); err != nil {
 		r.t.Fatal(err)

@@ -75,7 +75,7 @@ func openRules(ctx context.Context, in *pipeline.Invocation) (*rules, store.Stor
 	if err != nil {
 		return nil, nil, err
 	}
-	state, ok := store.As[store.Entries](s)
+	state, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil, nil, wrong("this store keeps no rules: it has no state")
 	}

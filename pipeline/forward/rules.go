@@ -18,7 +18,7 @@ import (
 // rules are the rules of a pipeline: one entry of the store's state for each source. The version of the
 // store's state is the version of the rules; a process keeps a copy and asks for what has changed since.
 type rules struct {
-	state store.Entries
+	state store.Shared
 	name  string // of the pipeline
 
 	reading sync.Mutex    // one asks at a time
@@ -34,7 +34,7 @@ type rules struct {
 // errNoRule says that there is no such rule.
 var errNoRule = errors.New("there is no such rule")
 
-func newRules(state store.Entries, name string) *rules {
+func newRules(state store.Shared, name string) *rules {
 	return &rules{state: state, name: name, source: map[Place]*Rule{}, id: map[int64]*Rule{}}
 }
 

@@ -30,8 +30,8 @@ type projection struct {
 
 	// Of the database.
 	store   store.Store
-	entries store.Entries
-	marks   store.Marks
+	entries store.Shared
+	marks   store.Shared
 	outbox  Outbox
 	rows    Rows
 
@@ -140,7 +140,7 @@ func (p *projection) use(s store.Store) error {
 	var missing []string
 	p.store = s
 	pipeline.Need(s, &p.entries, "state", &missing)
-	pipeline.Need(s, &p.marks, "marks", &missing)
+	pipeline.Need(s, &p.marks, "marks", &missing, store.CanMarks)
 	pipeline.Need(s, &p.outbox, "outbox", &missing)
 	pipeline.Need(s, &p.rows, "rows", &missing)
 	if missing != nil {

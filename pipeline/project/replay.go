@@ -210,7 +210,7 @@ func cut(s string, n int) string {
 
 // reclaim gives changes back that are stuck, or that were held for longer than that.
 func (p *projection) reclaim(ctx context.Context, than time.Duration, dry bool) (n int, err error) {
-	looker, ok := store.As[store.Looker](p.store)
+	looker, ok := store.As[store.Inspector](p.store)
 	if !ok {
 		return 0, errors.New("the store cannot list its messages")
 	}

@@ -233,7 +233,7 @@ func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) 
 	}
 	s.pending, s.processing, s.failed = stats.Waiting+stats.Delayed, stats.Leased, stats.Dead
 	s.success = stats.LastAck
-	looker, ok := store.As[store.Looker](p.store)
+	looker, ok := store.As[store.Inspector](p.store)
 	if ok && s.pending+s.processing > 0 {
 		now, err := p.entries.Clock(ctx)
 		if err != nil {

@@ -159,7 +159,7 @@ func (p *projection) prolongTombstones(ctx context.Context) error {
 			ids[string(r.Key)] = true
 		}
 	}
-	if looker, ok := store.As[store.Looker](p.store); ok {
+	if looker, ok := store.As[store.Inspector](p.store); ok {
 		for r, err := range looker.List(ctx, store.Filter{Topic: p.topic, OlderThan: p.gcDeletes / 2}) {
 			if err != nil {
 				return err

@@ -27,11 +27,11 @@ type account struct {
 
 // accounts are all of a pipeline.
 type accounts struct {
-	marks store.Marks
+	marks store.Shared
 	scope string
 }
 
-func accountsOf(marks store.Marks, pipeline string) *accounts {
+func accountsOf(marks store.Shared, pipeline string) *accounts {
 	return &accounts{marks: marks, scope: pipeline + ".accounts"}
 }
 

@@ -90,7 +90,7 @@ type notCalledError struct{ err error }
 func (e *notCalledError) Error() string { return e.err.Error() }
 func (e *notCalledError) Unwrap() error { return e.err }
 
-func newClient(base, corp, secret string, marks store.Marks, pipeline string,
+func newClient(base, corp, secret string, marks store.Shared, pipeline string,
 	called func(api, result string, took time.Duration)) *client {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 256,

@@ -172,7 +172,7 @@ func (b *bells) waits(ctx context.Context, key string) bool {
 	b.mu.Lock()
 	id := b.last[key]
 	b.mu.Unlock()
-	look, ok := store.As[store.Looker](b.store)
+	look, ok := store.As[store.Inspector](b.store)
 	if id == "" || !ok {
 		return false
 	}

@@ -58,7 +58,7 @@ type bridge struct {
 func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipeline, error) {
 	return func(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		b := &bridge{env: env, section: env.Section, figures: newFigures(env.Name)}
-		marks, ok := store.As[store.Marks](env.Store)
+		marks, ok := store.As[store.Shared](env.Store, store.CanMarks)
 		if !ok {
 			return nil,
 				errors.New(

@@ -126,7 +126,7 @@ func TestMoreThanFiveRepliesAreRefusedBeforeTheCall(t *testing.T) {
 }
 
 func (r *rig) site() *site {
-	marks, _ := store.As[store.Marks](r.store)
+	marks, _ := store.As[store.Shared](r.store, store.CanMarks)
 	return &site{name: "kefu", store: r.store, marks: marks, ledger: newLedger(marks, "kefu"),
 		accounts: accountsOf(marks, "kefu")}
 }
@@ -289,7 +289,7 @@ func TestNumbersOfContentAreKept(t *testing.T) {
 
 // A page whose store is away stays where it is: the cursor does not move.
 func TestTheCursorWaitsForTheStore(t *testing.T) {
-	marks, _ := store.As[store.Marks](newRig(t).store)
+	marks, _ := store.As[store.Shared](newRig(t).store, store.CanMarks)
 	away := &awayStore{}
 	in := &inbox{topic: "t", store: away, home: away, ledger: newLedger(marks, "n"), stored: func(string, time.Duration) {},
 		failed: func(error) {}}
@@ -306,7 +306,7 @@ func TestTheCursorWaitsForTheStore(t *testing.T) {
 func TestARefusedMessageIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	marks, _ := store.As[store.Marks](r.store)
+	marks, _ := store.As[store.Shared](r.store, store.CanMarks)
 	in := &inbox{topic: "t", store: pickyStore{Store: r.store}, home: r.store, ledger: newLedger(marks, "n"),
 		stored: func(string, time.Duration) {}, failed: func(error) {}}
 	for range 2 { // the page may come again

@@ -54,7 +54,7 @@ type site struct {
 	name    string
 	section pipeline.Section
 	store   store.Store
-	marks   store.Marks
+	marks   store.Shared
 	client  *client
 	ledger  *ledger
 	*accounts
@@ -69,7 +69,7 @@ func openSite(ctx context.Context, in *pipeline.Invocation) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	marks, ok := store.As[store.Marks](s)
+	marks, ok := store.As[store.Shared](s, store.CanMarks)
 	if !ok {
 		return nil, &pipeline.Error{What: "the store keeps no marks", Next: "name the daemon's store with --store"}
 	}

@@ -40,7 +40,7 @@ func clientOf(t *testing.T, answer http.HandlerFunc) *client {
 		answer(w, r)
 	}))
 	t.Cleanup(server.Close)
-	marks, _ := store.As[store.Marks](newRig(t).store)
+	marks, _ := store.As[store.Shared](newRig(t).store, store.CanMarks)
 	c := newClient(server.URL, "ww", "hush", marks, "kefu", func(string, string, time.Duration) {})
 	return c
 }
@@ -105,7 +105,7 @@ func TestEveryCodeHasItsAction(t *testing.T) {
 func TestTheTokenIsFetchedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	marks, _ := store.As[store.Marks](r.store)
+	marks, _ := store.As[store.Shared](r.store, store.CanMarks)
 	var all []*tokens
 	for range 2 {
 		c := newClient(r.api, sim.CorpID, sim.Secret, marks, "kefu", func(string, string, time.Duration) {})

@@ -22,7 +22,7 @@ const (
 // again. The marks are written in batches after the messages are done: one that is lost when the process dies costs a
 // second call of the handler, but no second reply, because the ids of replies follow from their message.
 type handled struct {
-	marks store.Marks
+	marks store.Shared
 	scope string
 	log   *slog.Logger
 	wake  chan struct{}
@@ -31,7 +31,7 @@ type handled struct {
 	waiting map[string]bool
 }
 
-func newHandled(m store.Marks, scope string, log *slog.Logger) *handled {
+func newHandled(m store.Shared, scope string, log *slog.Logger) *handled {
 	return &handled{marks: m, scope: scope, log: log, wake: make(chan struct{}, 1), waiting: map[string]bool{}}
 }
 

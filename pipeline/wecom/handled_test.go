@@ -17,7 +17,7 @@ import (
 
 // awayMarks fails to write while it is away, and counts calls.
 type awayMarks struct {
-	store.Marks
+	store.Shared
 	away atomic.Bool
 	puts atomic.Int64
 }
@@ -27,14 +27,14 @@ func (m *awayMarks) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.M
 	if m.away.Load() {
 		return nil, errors.New("the store is away")
 	}
-	return m.Marks.PutMarks(ctx, marks...)
+	return m.Shared.PutMarks(ctx, marks...)
 }
 
 func TestMessagesAreMarkedInBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New(memory.Config{})
 		defer st.Close()
-		marks := &awayMarks{Marks: st}
+		marks := &awayMarks{Shared: st}
 		h := newHandled(marks, "kefu.handled", slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		go h.run(ctx)

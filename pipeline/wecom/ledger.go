@@ -23,13 +23,13 @@ const (
 
 // ledger keeps what was sent, and what may still be sent.
 type ledger struct {
-	marks store.Marks
+	marks store.Shared
 	// Scopes: windows of users, replies, refusals by account.
 	windows, replies, refusals string
 	now                        func() time.Time
 }
 
-func newLedger(m store.Marks, name string) *ledger {
+func newLedger(m store.Shared, name string) *ledger {
 	return &ledger{
 		marks: m, windows: name + ".windows", replies: name + ".replies", refusals: name + ".refusals", now: time.Now,
 	}

@@ -74,7 +74,7 @@ func TestAPullWithoutADaemon(t *testing.T) {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	waiting := 0
-	look, _ := store.As[store.Looker](r.store)
+	look, _ := store.As[store.Inspector](r.store)
 	for one, err := range look.List(t.Context(), store.Filter{Topic: "kefu.pull"}) {
 		if waiting++; err != nil || !strings.Contains(string(one.Body), `"unpark":true`) {
 			t.Errorf("%s, %v", one.Body, err)
@@ -107,12 +107,12 @@ func TestTheStatusWithoutTheStoreOfTheMessages(t *testing.T) {
 	if row := r.statusOf("wk1"); row.Backlog == nil || *row.Backlog != 0 {
 		t.Errorf("while it answers: %+v", row)
 	}
-	marks, _ := store.As[store.Marks](r.store)
+	marks, _ := store.As[store.Shared](r.store, store.CanMarks)
 	in := r.invocation(nil)
 	in.Open = func(context.Context, string, bool) (store.Store, error) {
 		return struct {
 			deafStore
-			store.Marks
+			store.Shared
 		}{deafStore{r.store}, marks}, nil
 	}
 	var said strings.Builder

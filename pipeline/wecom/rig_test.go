@@ -173,7 +173,7 @@ func (r *rig) left() (all []string) {
 		}
 		all = append(all, rec.Topic+": "+line)
 	}
-	if looker, ok := store.As[store.Looker](r.store); ok {
+	if looker, ok := store.As[store.Inspector](r.store); ok {
 		for rec := range looker.List(r.t.Context(), store.Filter{}) {
 			tell(&rec)
 		}

@@ -23,7 +23,7 @@ func (b *bridge) health(context.Context) pipeline.Health {
 
 // doctor looks for problems.
 func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
-	marks, ok := store.As[store.Marks](env.Store)
+	marks, ok := store.As[store.Shared](env.Store, store.CanMarks)
 	if !ok {
 		return nil
 	}

@@ -118,7 +118,7 @@ func (st *site) paused(ctx context.Context) string {
 
 // backlog counts the messages that are not handled yet, by account; nil: that is not known.
 func (st *site) backlog(ctx context.Context, s store.Store) (map[string]int64, error) {
-	look, ok := store.As[store.Looker](s)
+	look, ok := store.As[store.Inspector](s)
 	if !ok {
 		return nil, errors.New("the store of the messages does not list them")
 	}
@@ -185,7 +185,7 @@ func (st *site) listReplies(ctx context.Context) ([]reply, error) {
 			all, seen[r.MsgID] = append(all, r), true
 		}
 	}
-	look, ok := store.As[store.Looker](st.store)
+	look, ok := store.As[store.Inspector](st.store)
 	if !ok {
 		return all, nil
 	}

@@ -24,7 +24,7 @@ const (
 
 // tokens hands out the access token. It is fetched by one of all processes, and shared through the marks.
 type tokens struct {
-	marks  store.Marks
+	marks  store.Shared
 	scope  string
 	corp   string
 	secret string

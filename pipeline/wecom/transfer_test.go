@@ -65,7 +65,7 @@ func TestATransferWhoseAnswerIsLost(t *testing.T) {
 				}
 				_, _ = w.Write([]byte(`{"errcode":95016,"errmsg":"not allowed"}`))
 			})
-			marks, _ := store.As[store.Marks](newRig(t).store)
+			marks, _ := store.As[store.Shared](newRig(t).store, store.CanMarks)
 			rp := &replier{client: c, ledger: newLedger(marks, "kefu"), ended: func(string, string) {}}
 			e := &Envelope{MessageID: "m", ExternalUserID: "wm0", OpenKfID: "wk", Timestamp: time.Now().Unix()}
 			all, err := (&Answer{Transfer: &Transfer{State: 3, Servicer: "zhangsan"}}).tasks(e, "")

@@ -68,7 +68,7 @@ func (l *letters) lookUp(ctx context.Context, amendments []store.Amendment) (map
 			headers: map[string]string{}}
 		return err
 	}
-	looker, ok := store.As[store.Looker](l.inner)
+	looker, ok := store.As[store.Inspector](l.inner)
 	if !ok {
 		for r, err := range l.DeadLetters.Dead(ctx, store.DeadFilter{}) {
 			if err != nil {
@@ -150,7 +150,7 @@ func (l *letters) send(ctx context.Context, seen map[string]*amended, order []st
 // another process has encoded the letter meanwhile, its header does not fit.
 func (l *letters) settleRaces(ctx context.Context, seen map[string]*amended, out []store.Amendment,
 	refused map[string]error) error {
-	looker, ok := store.As[store.Looker](l.inner)
+	looker, ok := store.As[store.Inspector](l.inner)
 	var again []store.Amendment
 	for _, a := range out {
 		if _, encoded := a.Headers[Header]; encoded || a.Body == nil || refused[a.ID] != nil || !ok {

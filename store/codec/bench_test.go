@@ -54,7 +54,7 @@ func benchBody(b *testing.B, s, inner store.Store, size int) {
 			b.Fatal(err)
 		}
 		if stored == 0 {
-			inspector, _ := store.As[store.Inspector](inner)
+			inspector, _ := store.As[store.Inspector](inner, store.CanLookup)
 			for r := range inspector.List(b.Context(), store.Filter{Limit: 1}) {
 				stored = r.Size()
 			}

@@ -123,13 +123,7 @@ func (c *Config) validate() error {
 func (s *Store) layers(txs []Tx) store.Store {
 	below := store.OverTx(s.inner, s.append, append([]Tx{TxOf[*sql.Tx]()}, txs...)...)
 	if i, ok := store.As[store.Inspector](s.inner); ok {
-		below = &inspector{looker{layer{s, below}, i}, i}
-	}
-	// A log is no Inspector, and a decorator may look farther than the one below it.
-	if l, ok := store.As[store.Looker](s.inner); ok {
-		if _, same := l.(store.Inspector); !same {
-			below = &looker{layer{s, below}, l}
-		}
+		below = &inspector{layer{s, below}, i}
 	}
 	if d, ok := store.As[store.DeadLetters](s.inner); ok {
 		below = &letters{layer{s, below}, d}
@@ -161,12 +155,16 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 	return s.inner.Extend(ctx, by, tokens...)
 }
 
-// Fit answers [store.Fit]. Of the body nothing is said: how large it is when it
-// is stored is known when it is encoded.
-func (s *Store) Fit(m *pawl.Message) error {
-	bare := *m
-	bare.Body = nil
-	return store.Fit(s.inner, &bare)
+// Describe implements [store.Describer]. Of a body nothing is refused: how large it is
+// when it is stored is known when it is encoded.
+func (s *Store) Describe() store.Description {
+	d := store.Describe(s.inner)
+	d.Refuses = func(m *pawl.Message) error {
+		bare := *m
+		bare.Body = nil
+		return store.Fit(s.inner, &bare)
+	}
+	return d
 }
 
 // Append implements [store.Store]. A body that cannot be written to the folder of

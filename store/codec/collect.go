@@ -56,7 +56,7 @@ func (s *Store) collect(ctx context.Context, olderThan time.Duration, dry bool) 
 		return Collected{}, &store.Error{Op: "collect", Code: store.ErrInvalid,
 			Err: fmt.Errorf("age %v is negative", olderThan)}
 	}
-	looker, canList := store.As[store.Looker](s.inner)
+	looker, canList := store.As[store.Inspector](s.inner)
 	letters, canDead := store.As[store.DeadLetters](s.inner)
 	switch {
 	case s.decode.blobs == nil:

@@ -202,7 +202,7 @@ func TestCollectWhileOthersWork(t *testing.T) {
 				r.kill()
 			}
 			r.age(48*time.Hour, r.file())
-			inspector, _ := store.As[store.Inspector](r.inner)
+			inspector, _ := store.As[store.Inspector](r.inner, store.CanLookup)
 			u := &unlisted{Store: r.inner, Inspector: inspector, before: nothing, after: nothing}
 			if r.inner = u; name == "it dies first" {
 				u.before = func() { during(r) }
@@ -224,7 +224,7 @@ func TestCollectWhileOthersWork(t *testing.T) {
 	r.put(msg(body))
 	r.bodies(body)
 	r.age(48*time.Hour, r.file())
-	inspector, _ := store.As[store.Inspector](r.inner)
+	inspector, _ := store.As[store.Inspector](r.inner, store.CanLookup)
 	r.inner = &unlisted{Store: r.inner, Inspector: inspector, before: nothing, after: nothing,
 		err: store.ErrUnavailable}
 	r.wrap(codec.Config{})

@@ -173,7 +173,7 @@ func (r *rig) seen(id string) store.Record {
 
 func get(r *rig, s store.Store, id string) store.Record {
 	r.Helper()
-	i, ok := store.As[store.Inspector](s)
+	i, ok := store.As[store.Inspector](s, store.CanLookup)
 	if !ok {
 		r.Fatalf("%T has no Inspector", s)
 	}

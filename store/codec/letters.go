@@ -78,7 +78,7 @@ func (s *Store) refreshAll(ctx context.Context, ids []string) error {
 
 // refresh makes the blob of a letter young, if it has one that can be read.
 func (s *Store) refresh(ctx context.Context, id string) error {
-	looker, ok := store.As[store.Looker](s.inner)
+	looker, ok := store.As[store.Inspector](s.inner)
 	if !ok {
 		return nil // then there is no Collect
 	}

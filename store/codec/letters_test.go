@@ -44,7 +44,7 @@ func TestListingsDecode(t *testing.T) {
 	r := newRig(t, codec.Config{Compress: true, Offload: 4096})
 	a, b := order(3000), noise(5000, 1)
 	r.put(msg(a), msg(b))
-	inspector, _ := store.As[store.Inspector](r.Store)
+	inspector, _ := store.As[store.Inspector](r.Store, store.CanLookup)
 	var got [][]byte
 	for rec, err := range inspector.List(t.Context(), store.Filter{Topic: topic}) {
 		r.must(err)

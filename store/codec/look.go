@@ -9,45 +9,24 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// looker is the Looker of a store that has one.
-type looker struct {
+// inspector is the Inspector of a store that has one: it decodes what that shows.
+type inspector struct {
 	layer
-	of store.Looker
+	store.Inspector
 }
 
-// Get implements [store.Looker].
-func (l *looker) Get(ctx context.Context, id string) (store.Record, error) {
-	r, err := l.of.Get(ctx, id)
+// Get implements [store.Inspector].
+func (i *inspector) Get(ctx context.Context, id string) (store.Record, error) {
+	r, err := i.Inspector.Get(ctx, id)
 	if err == nil {
-		err = l.open(ctx, &r)
+		err = i.open(ctx, &r)
 	}
 	return r, err
 }
 
-// List implements [store.Looker].
-func (l *looker) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
-	return l.opened(ctx, l.of.List(ctx, f))
-}
-
-// inspector is the Inspector of a store that has one.
-type inspector struct {
-	looker
-	inner store.Inspector
-}
-
-// Cancel implements [store.Inspector].
-func (i *inspector) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
-	return i.inner.Cancel(ctx, ids...)
-}
-
-// RunNow implements [store.Inspector].
-func (i *inspector) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
-	return i.inner.RunNow(ctx, ids...)
-}
-
-// Skip implements [store.Inspector].
-func (i *inspector) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
-	return i.inner.Skip(ctx, reason, ids...)
+// List implements [store.Inspector].
+func (i *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+	return i.opened(ctx, i.Inspector.List(ctx, f))
 }
 
 // Show returns a record of the store that the codec wraps as the codec's own listings

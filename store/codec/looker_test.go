@@ -15,21 +15,21 @@ import (
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
-// logLike is a store that looks at messages and is no Inspector, as a log is.
+// logLike is a store that finds messages by reading, as a log does.
 type logLike struct {
 	store.Store
 	store.DeadLetters
-	of    store.Looker
+	store.Inspector
 	after func() // a listing; nil: nothing
 }
 
-func (l *logLike) Unwrap() store.Store { return nil }
+func (l *logLike) Describe() store.Description { return store.Description{} }
 
-func (l *logLike) Get(ctx context.Context, id string) (store.Record, error) { return l.of.Get(ctx, id) }
+func (l *logLike) Unwrap() store.Store { return nil }
 
 func (l *logLike) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		for r, err := range l.of.List(ctx, f) {
+		for r, err := range l.Inspector.List(ctx, f) {
 			if !yield(r, err) {
 				return
 			}
@@ -43,13 +43,13 @@ func (l *logLike) List(ctx context.Context, f store.Filter) iter.Seq2[store.Reco
 func overLog(t *testing.T, c codec.Config) (*rig, *logLike) {
 	r := &rig{TB: t, clock: &clock{now: time.Now()}, blobs: filepath.Join(t.TempDir(), "blobs")}
 	m := memory.New(memory.Config{Now: r.Now})
-	l := &logLike{Store: m, DeadLetters: m, of: m}
+	l := &logLike{Store: m, DeadLetters: m, Inspector: m}
 	r.inner = l
 	r.wrap(c)
 	return r, l
 }
 
-// TestLookOverALog: messages of a store that is no Inspector are decoded, too.
+// TestLookOverALog: messages of a store without look-ups are decoded, too.
 func TestLookOverALog(t *testing.T) {
 	for _, c := range []codec.Config{{Compress: true}, {Offload: 1024}} {
 		r, l := overLog(t, c)
@@ -63,12 +63,12 @@ func TestLookOverALog(t *testing.T) {
 		if r.must(err); !bytes.Equal(shown.Body, body) {
 			t.Errorf("shown: %.60q", shown.Body)
 		}
-		look, ok := store.As[store.Looker](r.Store)
+		look, ok := store.As[store.Inspector](r.Store)
 		if !ok {
-			t.Fatal("no Looker")
+			t.Fatal("no Inspector")
 		}
-		if _, ok := store.As[store.Inspector](r.Store); ok {
-			t.Fatal("an Inspector, which there is not")
+		if _, ok := store.As[store.Inspector](r.Store, store.CanLookup); ok {
+			t.Fatal("it does not find messages by id")
 		}
 		for r0, err := range look.List(t.Context(), store.Filter{}) {
 			if r.must(err); !bytes.Equal(r0.Body, body) || r0.Headers[codec.Header] != "" {
@@ -88,7 +88,7 @@ func TestLookOverALog(t *testing.T) {
 }
 
 // TestCollectAndAReplayOverALog: what is replayed between two listings keeps its
-// body, whether or not the store is an Inspector.
+// body, whether or not the store looks messages up.
 func TestCollectAndAReplayOverALog(t *testing.T) {
 	r, l := overLog(t, codec.Config{Offload: 1024})
 	body := noise(2000, 1)
@@ -110,14 +110,14 @@ func TestCollectAndAReplayOverALog(t *testing.T) {
 	r.bodies(body)
 	id = r.put(msg(body))[0]
 	r.kill()
-	l.of = away{l.of}
+	l.Inspector = away{l.Inspector}
 	if refused, err := r.letters().Replay(t.Context(), "", id); err == nil {
 		t.Errorf("replayed although its body may be collected meanwhile; refused %v", refused)
 	}
 }
 
-// away is a Looker that does not answer.
-type away struct{ store.Looker }
+// away is an Inspector that does not answer.
+type away struct{ store.Inspector }
 
 func (away) Get(context.Context, string) (store.Record, error) {
 	return store.Record{}, &store.Error{Op: "get", Code: store.ErrUnavailable}

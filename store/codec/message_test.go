@@ -250,7 +250,7 @@ func TestInterfacesAreThoseBelow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, inspector := store.As[store.Inspector](plain)
+	_, inspector := store.As[store.Inspector](plain, store.CanLookup)
 	_, letters := store.As[store.DeadLetters](plain)
 	_, topics := store.As[store.Topics](plain)
 	_, tx := store.As[store.TxAppender[*driverTx]](plain)

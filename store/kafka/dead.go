@@ -456,23 +456,3 @@ func (s *Store) partitionOf(wire string, key []byte) int32 {
 	}
 	return int32(kgo.StickyKeyPartitioner(nil).ForTopic(wire).Partition(&kgo.Record{Key: key}, t.partitions))
 }
-
-// ReplayKeeping implements [store.DeadLetters].
-func (s *Store) ReplayKeeping(context.Context, string, ...string) (map[string]error, error) {
-	return nil, unsupported("replay keeping attempts", store.CanTriage)
-}
-
-// Resolve implements [store.DeadLetters].
-func (s *Store) Resolve(context.Context, string, string, ...string) (map[string]error, error) {
-	return nil, unsupported("resolve", store.CanTriage)
-}
-
-// Reopen implements [store.DeadLetters].
-func (s *Store) Reopen(context.Context, ...string) (map[string]error, error) {
-	return nil, unsupported("reopen", store.CanTriage)
-}
-
-// unsupported is the error of a part of the contract that a log does not keep.
-func unsupported(op string, c store.Capability) error {
-	return &store.Error{Op: op, Code: store.ErrUnsupported, Err: errors.New(Description().Capabilities[c].Note)}
-}

@@ -40,8 +40,8 @@ func (s *Store) has(topic string, partition int32, end int64) bool {
 	return a.gate.Tail() >= end || len(a.overflow) > 0
 }
 
-// Forget is what becomes of a topic that brokers say they do not know.
-func (s *Store) Forget(topic string) {
+// ForgetTopic is what becomes of a topic that brokers say they do not know.
+func (s *Store) ForgetTopic(topic string) {
 	s.forget(s.wire(topic), kerr.UnknownTopicOrPartition)
 }
 

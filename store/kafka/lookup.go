@@ -28,10 +28,10 @@ const (
 
 var (
 	_ store.Store       = (*Store)(nil)
-	_ store.Looker      = (*Store)(nil)
+	_ store.Inspector   = (*Store)(nil)
 	_ store.Topics      = (*Store)(nil)
 	_ store.DeadLetters = (*Store)(nil)
-	_ store.Entries     = (*Store)(nil)
+	_ store.Shared      = (*Store)(nil)
 	_ store.Waker       = (*Store)(nil)
 	_ store.Describer   = (*Store)(nil)
 )
@@ -50,7 +50,7 @@ func (st *stretch) read(ctx context.Context, s *Store, visit func(*kgo.Record) b
 	return s.read(ctx, s.wire(st.Topic), map[int32]span{st.Partition: st.span}, visit)
 }
 
-// Get implements [store.Looker].
+// Get implements [store.Inspector].
 func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
 	found, _, err := s.find(ctx, "get", []string{id})
 	if err != nil {
@@ -256,7 +256,7 @@ func (e *engine) describe(rec *store.Record, partition int32, offset int64) {
 	}
 }
 
-// List implements [store.Looker]. With a limit, what is oldest in every partition
+// List implements [store.Inspector]. With a limit, what is oldest in every partition
 // comes, by time; without one, partition by partition.
 func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {

@@ -31,7 +31,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	for i := range batch.Items {
 		m := &batch.Items[i]
 		if receipts[i].Err == nil {
-			receipts[i].Err = s.Fit(m)
+			receipts[i].Err = s.refuses(m)
 		}
 		if receipts[i].Err != nil {
 			continue
@@ -252,7 +252,7 @@ func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
 			continue
 		}
 		for j := range st.Emit {
-			if err := s.Fit(&st.Emit[j]); err != nil {
+			if err := s.refuses(&st.Emit[j]); err != nil {
 				refuse(i, err)
 			}
 		}
@@ -290,11 +290,11 @@ func (e *engine) good(tok pawl.Token) bool {
 	return f != nil && l.of.state != gone
 }
 
-// Fit answers [store.Fit]: it refuses messages with features that a log lacks,
-// and those that the client will never send. A record that is only just too large is
+// refuses is what [store.Description] says of a message: it refuses those with features that
+// a log lacks, and those that the client will never send. A record that is only just too large is
 // not noticed here: the client decides about its overhead, and the brokers about the
 // limit of the topic.
-func (s *Store) Fit(m *pawl.Message) error {
+func (s *Store) refuses(m *pawl.Message) error {
 	bad := func(code, err error, hint string) error {
 		return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
 	}

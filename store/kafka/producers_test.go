@@ -15,7 +15,7 @@ func TestAForgottenTopicIsNotBegunAnew(t *testing.T) {
 		create(t, admin, config.Prefix+"orders", 1)
 		s := open(t, config)
 		send(t, s, "orders", 0, 1)
-		s.Forget("orders")
+		s.ForgetTopic("orders")
 		send(t, s, "orders", 1, 1)
 		receive(t, s, "orders", 2)
 	})

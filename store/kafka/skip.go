@@ -34,11 +34,11 @@ type Skipped struct {
 	Pending bool
 }
 
-// Skip moves a message that is not finished to the dead letters, from where it can
+// SkipOffset moves a message that is not finished to the dead letters, from where it can
 // be replayed; the messages behind it go on. An offset of -1 is the first that the
 // group has not finished. If a process has the partition it is asked to do so, and
-// Skip waits for it up to wait; otherwise it is done here.
-func (s *Store) Skip(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
+// SkipOffset waits for it up to wait; otherwise it is done here.
+func (s *Store) SkipOffset(ctx context.Context, topic string, partition int32, offset int64, by, reason string,
 	wait time.Duration) (Skipped, error) {
 	op := "skip " + partitionName(topic, partition)
 	l, seen, err := s.peek(ctx, op, topic, partition, offset, 1)

@@ -193,7 +193,7 @@ func (st *state) say(ctx context.Context, op, key string, value []byte, version 
 	return w, nil
 }
 
-// GetState implements [store.Entries].
+// GetState implements [store.Shared].
 func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
@@ -229,7 +229,7 @@ func ownEntry(e store.Entry) store.Entry {
 	return e
 }
 
-// PutState implements [store.Entries].
+// PutState implements [store.Shared].
 func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
@@ -248,7 +248,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	return ownEntry(w.entry), nil
 }
 
-// DeleteState implements [store.Entries].
+// DeleteState implements [store.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
@@ -267,7 +267,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	}
 }
 
-// ListState implements [store.Entries]. It yields what there is when it begins.
+// ListState implements [store.Shared]. It yields what there is when it begins.
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if err := s.upToDate(ctx, "list state"); err != nil {
@@ -311,7 +311,7 @@ func (st *state) readJSON(key string, value any) (version int64, ok bool) {
 	return e.Version, json.Unmarshal(e.Value, value) == nil
 }
 
-// Clock implements [store.Entries]: the store's clock is the process's.
+// Clock implements [store.Shared]: the store's clock is the process's.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	return s.cfg.Now(), s.usable(ctx, "clock")
 }

@@ -16,9 +16,11 @@ import (
 // Store is a store in the topics of a Kafka cluster. Make one with [Open]. It is
 // safe for concurrent use.
 type Store struct {
-	cfg    Config
-	tls    *tls.Config // nil: plain connections
-	engine *engine
+	unindexed
+	cfg         Config
+	description store.Description
+	tls         *tls.Config // nil: plain connections
+	engine      *engine
 
 	admin   *kadm.Client
 	ctx     context.Context // of background work
@@ -53,7 +55,8 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
-	s := &Store{cfg: c, tls: secure, engine: newEngine(c.Now, c.Consume)}
+	s := &Store{cfg: c, description: Description(), tls: secure, engine: newEngine(c.Now, c.Consume)}
+	s.description.Refuses = s.refuses
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.buffer.limit, s.buffer.stop = c.Produce.BufferBytes, s.ctx.Done()
 	s.topics.init(s)
@@ -171,7 +174,7 @@ func (e *engine) shutDown() {
 }
 
 // Describe implements [store.Describer].
-func (s *Store) Describe() store.Description { return Description() }
+func (s *Store) Describe() store.Description { return s.description }
 
 // Description is what this backend keeps.
 func Description() store.Description {

@@ -416,10 +416,5 @@ func (s *Store) watchState(key string) {
 	}
 }
 
-// RemoveTopic implements [store.Topics]: topics of a cluster are removed with its own tools.
-func (s *Store) RemoveTopic(context.Context, string) error {
-	return unsupported("remove topic", store.CanRemove)
-}
-
 // Full implements [store.Topics]: no topic is full before its disks are.
 func (s *Store) Full(context.Context, ...string) ([]*store.TopicFullError, error) { return nil, nil }

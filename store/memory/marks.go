@@ -86,7 +86,7 @@ func (ms *marks) apply(now time.Time, m *pawl.Mark, version int64) bool {
 	return true
 }
 
-// PutMarks implements [store.Marks].
+// PutMarks implements [store.Shared].
 func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
 	receipts, err := store.AdmitMarks(marks)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkR
 	return receipts, nil
 }
 
-// GetMarks implements [store.Marks].
+// GetMarks implements [store.Shared].
 func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func ownMark(m store.Marked) store.Marked {
 	return m
 }
 
-// ListMarks implements [store.Marks]. It yields the keys that there are when it
+// ListMarks implements [store.Shared]. It yields the keys that there are when it
 // begins.
 func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return func(yield func(store.Marked, error) bool) {
@@ -174,7 +174,7 @@ func (s *Store) markKeys(ctx context.Context, scope, prefix string) ([]string, e
 	return slices.DeleteFunc(keys, func(key string) bool { return !strings.HasPrefix(key, prefix) }), nil
 }
 
-// Forget implements [store.Marks].
+// Forget implements [store.Shared].
 func (s *Store) Forget(ctx context.Context, scope string) error {
 	if err := store.AdmitScope("forget", scope); err != nil {
 		return err

@@ -24,7 +24,8 @@ type Config struct {
 
 // Store keeps messages in memory. Make one with [New].
 type Store struct {
-	now func() time.Time
+	now         func() time.Time
+	description store.Description
 
 	mu        sync.Mutex // never held across a wait
 	closed    bool
@@ -95,15 +96,16 @@ func New(c Config) *Store {
 		c.Now = time.Now
 	}
 	return &Store{
-		now:       c.Now,
-		topics:    map[string]*topic{},
-		messages:  map[string]*message{},
-		lanes:     map[int64]*lane{},
-		uniques:   map[uniqueKey]unique{},
-		outcomes:  map[string]outcome{},
-		listeners: map[chan struct{}]map[string]bool{},
-		entries:   map[string]store.Entry{},
-		marks:     marks{scopes: map[string]map[string]store.Marked{}},
+		now:         c.Now,
+		description: Description(),
+		topics:      map[string]*topic{},
+		messages:    map[string]*message{},
+		lanes:       map[int64]*lane{},
+		uniques:     map[uniqueKey]unique{},
+		outcomes:    map[string]outcome{},
+		listeners:   map[chan struct{}]map[string]bool{},
+		entries:     map[string]store.Entry{},
+		marks:       marks{scopes: map[string]map[string]store.Marked{}},
 	}
 }
 
@@ -257,7 +259,7 @@ func (s *Store) Close() error {
 }
 
 // Describe implements [store.Describer].
-func (s *Store) Describe() store.Description { return Description() }
+func (s *Store) Describe() store.Description { return s.description }
 
 // Description is what this backend keeps.
 func Description() store.Description {

@@ -9,7 +9,7 @@ import (
 // paceScope is where the times of keys are, as marks: no caller can name it.
 const paceScope = ""
 
-// Reserve implements [store.Pacer].
+// Reserve implements [store.Shared].
 func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
 	paces, err := store.AdmitPaces(paces)
 	if err != nil {

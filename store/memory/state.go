@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// GetState implements [store.Entries].
+// GetState implements [store.Shared].
 func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
@@ -34,7 +34,7 @@ func ownEntry(e store.Entry) store.Entry {
 	return e
 }
 
-// PutState implements [store.Entries].
+// PutState implements [store.Shared].
 func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
@@ -54,7 +54,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	return ownEntry(e), nil
 }
 
-// DeleteState implements [store.Entries].
+// DeleteState implements [store.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	return nil
 }
 
-// ListState implements [store.Entries]. It yields what there is when it begins.
+// ListState implements [store.Shared]. It yields what there is when it begins.
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if _, err := s.enter(ctx, "list state"); err != nil {
@@ -98,7 +98,7 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 	}
 }
 
-// Clock implements [store.Entries].
+// Clock implements [store.Shared].
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	now, err := s.enter(ctx, "clock")
 	if err == nil {

@@ -105,11 +105,15 @@ type fussy struct{ store.Store }
 
 func (f fussy) Unwrap() store.Store { return f.Store }
 
-func (f fussy) Fit(m *pawl.Message) error {
-	if m.ID == "k-0002" {
-		return &store.Error{Op: "append", Code: store.ErrUnsupported}
+func (f fussy) Describe() store.Description {
+	d := store.Describe(f.Store)
+	d.Refuses = func(m *pawl.Message) error {
+		if m.ID == "k-0002" {
+			return &store.Error{Op: "append", Code: store.ErrUnsupported}
+		}
+		return nil
 	}
-	return nil
+	return d
 }
 
 // counting counts how often each message is appended.

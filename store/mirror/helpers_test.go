@@ -104,7 +104,7 @@ func flush(t *testing.T, s *mirror.Store) {
 // listed are the ids of a topic that are not done, by key.
 func listed(t *testing.T, s store.Store, topic string) map[string][]string {
 	t.Helper()
-	look, ok := store.As[store.Looker](s)
+	look, ok := store.As[store.Inspector](s)
 	if !ok {
 		t.Fatal("no Looker")
 	}

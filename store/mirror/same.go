@@ -16,8 +16,8 @@ const probePrefix = "traffic/probe/"
 // removes it. A store without a state is never the same as another. It is safe for
 // concurrent use.
 func Same(ctx context.Context, a, b store.Store, who string) (same bool, err error) {
-	here, ok1 := store.As[store.Entries](a)
-	there, ok2 := store.As[store.Entries](b)
+	here, ok1 := store.As[store.Shared](a)
+	there, ok2 := store.As[store.Shared](b)
 	if !ok1 || !ok2 {
 		return false, nil
 	}

@@ -56,7 +56,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 // markFirst writes the marks of a delivery of the other store before its ack: marks are in the primary store. A store
 // without marks says so itself.
 func (s *Store) markFirst(ctx context.Context, st *store.Settlement) error {
-	marks, ok := store.As[store.Marks](s.primary)
+	marks, ok := store.As[store.Shared](s.primary, store.CanMarks)
 	if len(st.Marks) == 0 || !ok || st.Validate() != nil {
 		return nil
 	}

@@ -120,11 +120,11 @@ func share(m *pawl.Message) uint32 {
 }
 
 // Plans keeps plans in the state of the primary. It is safe for concurrent use.
-type Plans struct{ state store.Entries }
+type Plans struct{ state store.Shared }
 
 // OpenPlans finds what plans need of a store.
 func OpenPlans(primary store.Store) (*Plans, error) {
-	state, ok := store.As[store.Entries](primary)
+	state, ok := store.As[store.Shared](primary)
 	if !ok {
 		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported,
 			Err: fmt.Errorf("the stages need %s", store.CanState)}

@@ -111,14 +111,18 @@ func (s *Store) Close() error {
 // Flush waits until every copy that waits now is written, or was given up.
 func (s *Store) Flush(ctx context.Context) error { return s.copies.flush(ctx) }
 
-// Fit answers [store.Fit]. Where a message goes may change until it is appended:
-// what either store takes passes.
-func (s *Store) Fit(m *pawl.Message) error {
-	err := store.Fit(s.primary, m)
-	if err == nil || store.Fit(s.mirrored, m) == nil {
-		return nil
+// Describe implements [store.Describer]: it is the description of the primary. Where a
+// message goes may change until it is appended: what either store takes is not refused.
+func (s *Store) Describe() store.Description {
+	d := store.Describe(s.primary)
+	d.Refuses = func(m *pawl.Message) error {
+		err := store.Fit(s.primary, m)
+		if err == nil || store.Fit(s.mirrored, m) == nil {
+			return nil
+		}
+		return err
 	}
-	return err
+	return d
 }
 
 // Append implements [store.Store]. While a topic is closed, it waits. A batch for both

@@ -63,7 +63,7 @@ func TestAppendTxOnPostgres(t *testing.T) {
 	if !ok {
 		t.Fatal("the mirror has no AppendTx for transactions of pgx")
 	}
-	looker, _ := store.As[store.Looker](p.Store)
+	looker, _ := store.As[store.Inspector](p.Store)
 	there := func(id string) bool {
 		t.Helper()
 		_, err := looker.Get(t.Context(), id)

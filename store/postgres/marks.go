@@ -72,7 +72,7 @@ func (c *markColumns) add(i int, m *pawl.Mark, version int64) {
 	c.want, c.value = append(c.want, m.If), append(c.value, m.Value)
 }
 
-// PutMarks implements [store.Marks].
+// PutMarks implements [store.Shared].
 func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
 	receipts, err := store.AdmitMarks(marks)
 	if err != nil {
@@ -151,7 +151,7 @@ func readMark(scope string) func(row) (store.Marked, error) {
 	}
 }
 
-// GetMarks implements [store.Marks].
+// GetMarks implements [store.Shared].
 func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
@@ -178,7 +178,7 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 	return found, nil
 }
 
-// ListMarks implements [store.Marks].
+// ListMarks implements [store.Shared].
 func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return sqlstore.ListMarks(scope, prefix, func(from, end []byte) (page []store.Marked, err error) {
 		err = s.guard(ctx, "list marks", func(ctx context.Context) error {
@@ -190,7 +190,7 @@ func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[s
 	})
 }
 
-// Forget implements [store.Marks].
+// Forget implements [store.Shared].
 func (s *Store) Forget(ctx context.Context, scope string) error {
 	if err := store.AdmitScope("forget", scope); err != nil {
 		return err

@@ -25,7 +25,7 @@ const reserve = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $3::interval
 					+ ($5::bigint[])[excluded.version] * interval '1 microsecond' AS next FROM n) y)
 		RETURNING version, (extract(epoch FROM until - (SELECT now FROM n)) * 1000000)::bigint`
 
-// Reserve implements [store.Pacer].
+// Reserve implements [store.Shared].
 func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
 	paces, err := store.AdmitPaces(paces)
 	if err != nil || len(paces) == 0 {

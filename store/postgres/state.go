@@ -28,7 +28,7 @@ func readEntry(r row) (store.Entry, error) {
 	return store.Entry{Key: r.text(0), Version: r.int8(1), At: r.time(2), Writer: r.text(3), Value: r.bytes(4)}, nil
 }
 
-// GetState implements [store.Entries].
+// GetState implements [store.Shared].
 func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, err error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
@@ -42,7 +42,7 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 	return found, err
 }
 
-// PutState implements [store.Entries].
+// PutState implements [store.Shared].
 func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (put store.Entry,
 	err error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
@@ -56,7 +56,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	return put, err
 }
 
-// DeleteState implements [store.Entries].
+// DeleteState implements [store.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *Store) changeEntry(ctx context.Context, op, key string, change func(hav
 	})
 }
 
-// ListState implements [store.Entries].
+// ListState implements [store.Shared].
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
 		err error) {
@@ -105,7 +105,7 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 	})
 }
 
-// Clock implements [store.Entries].
+// Clock implements [store.Shared].
 func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
 	err = s.guard(ctx, "clock", func(ctx context.Context) error {
 		return s.call(ctx, s.front, read(readClock, set(&now, row.time), s.skewValue()))

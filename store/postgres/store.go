@@ -25,9 +25,10 @@ import (
 // Store keeps messages in a schema of a PostgreSQL database. It is safe for
 // concurrent use. Make one with [Open].
 type Store struct {
-	cfg    Config
-	secret string // the password, to keep it out of every text
-	exact  bool   // what is due must be found at once, whatever it costs
+	cfg         Config
+	description store.Description
+	secret      string // the password, to keep it out of every text
+	exact       bool   // what is due must be found at once, whatever it costs
 
 	// Three pools, so that nothing queues behind what is slower.
 	front *pgxpool.Pool // appends and look-ups
@@ -59,7 +60,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, exact: cfg.Skew != nil, floors: newFloors()}
+	s := &Store{cfg: cfg, description: Description(), exact: cfg.Skew != nil, floors: newFloors()}
 	s.news.init()
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	base, err := s.connConfig()
@@ -166,7 +167,7 @@ func (s *Store) skew() time.Duration {
 func (s *Store) skewValue() []byte { return intervalValue(s.skew()) }
 
 // Describe implements [store.Describer].
-func (s *Store) Describe() store.Description { return Description() }
+func (s *Store) Describe() store.Description { return s.description }
 
 // Description is what this backend keeps.
 func Description() store.Description {

@@ -296,7 +296,7 @@ func TestCancelledTailKeepsTheLatch(t *testing.T) {
 		s := open(t, primary, fallback, Config{})
 		send(t, s, msg("b", 0), msg("a", 0))
 		send(t, s, msg("a", 9))
-		inspector, _ := store.As[store.Inspector](fallback)
+		inspector, _ := store.As[store.Inspector](fallback, store.CanLookup)
 		if refused, err := inspector.Cancel(t.Context(), "a-9"); err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)
 		}

@@ -19,7 +19,7 @@ import (
 // begins an append after that call has returned knows that it has to ask. Only
 // durations are compared, each on one machine's clock.
 type share struct {
-	entries     store.Entries // nil: this process is alone
+	entries     store.Shared // nil: this process is alone
 	key, prefix string
 	owner       string
 	watch       time.Duration

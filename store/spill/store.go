@@ -66,7 +66,7 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 	if d, ok := store.As[Diverter](primary); ok && cfg.Divert == nil {
 		cfg.Divert = d.Divert
 	}
-	can := capabilities(fallback)
+	can := store.Describe(fallback).Capabilities
 	for _, need := range []store.Capability{store.CanUnique, store.CanLookup, store.CanTopics, store.CanDeadLetters,
 		store.CanDelay} {
 		if !can.Has(need) {
@@ -75,30 +75,23 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 		}
 	}
 	s := &Store{
-		primary: primary, fallback: fallback, can: capabilities(primary), cfg: cfg,
+		primary: primary, fallback: fallback, can: store.Describe(primary).Capabilities, cfg: cfg,
 		lanes: map[laneKey]*lane{}, topics: map[string]*health{}, dirty: map[laneKey]bool{},
 		partly: map[string][]store.Receipt{},
 		count:  map[string]*Totals{}, byRow: map[string]string{}, brought: map[string]string{},
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	s.inspector, _ = store.As[store.Inspector](fallback)
+	s.inspector, _ = store.As[store.Inspector](fallback, store.CanLookup)
 	s.figures, _ = store.As[store.Topics](fallback)
 	s.stop, s.cancel = context.WithCancel(context.Background())
 	s.share = &share{watch: cfg.Watch, stop: s.stop, key: shareKey(cfg.Prefix) + pawl.NewID(),
 		prefix: shareKey(cfg.Prefix), owner: cfg.Owner}
-	if entries, ok := store.As[store.Entries](fallback); ok && can.Has(store.CanProcesses) && cfg.Watch > 0 {
+	if entries, ok := store.As[store.Shared](fallback); ok && can.Has(store.CanProcesses) && cfg.Watch > 0 {
 		s.share.entries = entries
 		s.working.Go(s.watchOthers)
 	}
 	s.working.Go(s.compensate)
 	return s, nil
-}
-
-func capabilities(s store.Store) store.Capabilities {
-	if d, ok := store.As[store.Describer](s); ok {
-		return d.Describe().Capabilities
-	}
-	return nil
 }
 
 // Unwrap returns the primary store, which implements everything else.

@@ -7,11 +7,7 @@ import (
 
 // Describe implements [store.Describer]. It names the durability of this store's
 // setting.
-func (s *Store) Describe() store.Description {
-	d := Description()
-	d.Durability = string(s.cfg.Synchronous) + ": " + durability[s.cfg.Synchronous]
-	return d
-}
+func (s *Store) Describe() store.Description { return s.description }
 
 var durability = map[Synchronous]string{
 	Full:   "survives the loss of power, as far as the disk keeps what it has synchronised",

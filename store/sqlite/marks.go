@@ -34,7 +34,7 @@ const (
 	forgetPart = 1000
 )
 
-// PutMarks implements [store.Marks].
+// PutMarks implements [store.Shared].
 func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
 	admitted, err := store.AdmitMarks(marks)
 	if err != nil {
@@ -105,7 +105,7 @@ func readMark(scope string, r row) store.Marked {
 	return m
 }
 
-// GetMarks implements [store.Marks].
+// GetMarks implements [store.Shared].
 func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func selectMarks() string {
 		strings.Repeat(",?", marksPart-1) + `)`
 }
 
-// ListMarks implements [store.Marks].
+// ListMarks implements [store.Shared].
 func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return sqlstore.ListMarks(scope, prefix, func(from, end []byte) (page []store.Marked, err error) {
 		err = s.peek(ctx, "list marks", func(k *work) (err error) {
@@ -168,7 +168,7 @@ func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[s
 	})
 }
 
-// Forget implements [store.Marks].
+// Forget implements [store.Shared].
 func (s *Store) Forget(ctx context.Context, scope string) error {
 	if err := store.AdmitScope("forget", scope); err != nil {
 		return err

@@ -15,7 +15,7 @@ const (
 		ON CONFLICT (scope, key) DO UPDATE SET until = excluded.until`
 )
 
-// Reserve implements [store.Pacer].
+// Reserve implements [store.Shared].
 func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
 	paces, err := store.AdmitPaces(paces)
 	if err != nil {

@@ -28,7 +28,7 @@ func readEntry(r row) (store.Entry, error) {
 		Value: r.bytes(4)}, nil
 }
 
-// GetState implements [store.Entries].
+// GetState implements [store.Shared].
 func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, err error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
@@ -46,7 +46,7 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 	return found, err
 }
 
-// PutState implements [store.Entries].
+// PutState implements [store.Shared].
 func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
@@ -79,7 +79,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 	return e, nil
 }
 
-// DeleteState implements [store.Entries].
+// DeleteState implements [store.Shared].
 func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
@@ -103,7 +103,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 	})
 }
 
-// ListState implements [store.Entries].
+// ListState implements [store.Shared].
 func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
 		err error) {
@@ -119,7 +119,7 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 	})
 }
 
-// Clock implements [store.Entries]. It needs no transaction.
+// Clock implements [store.Shared]. It needs no transaction.
 func (s *Store) Clock(ctx context.Context) (time.Time, error) {
 	return s.cfg.Now(), s.usable(ctx, "clock")
 }

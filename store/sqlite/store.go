@@ -62,7 +62,8 @@ type Config struct {
 // Store keeps messages in a file. Make one with [Open]. It is safe for
 // concurrent use, and so is the file for several stores and processes.
 type Store struct {
-	cfg Config
+	cfg         Config
+	description store.Description
 	// testClock: time may jump, unnoticed by timers.
 	testClock bool
 
@@ -86,11 +87,13 @@ type Store struct {
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	s := &Store{
-		cfg:   c,
-		calls: make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
+		description: Description(),
+		cfg:         c,
+		calls:       make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 		testClock: c.Now != nil,
 	}
 	s.cfg.Synchronous = cmp.Or(c.Synchronous, Full)
+	s.description.Durability = string(s.cfg.Synchronous) + ": " + durability[s.cfg.Synchronous]
 	s.cfg.Cache = cmp.Or(c.Cache, 16_000)
 	s.cfg.Wait = cmp.Or(c.Wait, 10*time.Second)
 	if c.Now == nil {

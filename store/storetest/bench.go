@@ -23,7 +23,7 @@ func Bench(b *testing.B, h Harness) {
 
 // benchMarks writes marks of new keys, as a visited set does.
 func benchMarks(b *testing.B, h Harness, size int) {
-	s, ok := store.As[store.Marks](h.Open(b).Store)
+	s, ok := store.As[store.Shared](h.Open(b).Store, store.CanMarks)
 	if !ok {
 		b.Skip("the store has no marks")
 	}

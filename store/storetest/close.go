@@ -70,7 +70,7 @@ func (t *T) calls(ctx context.Context) map[string]error {
 	_, errs["settle"] = s.Settle(ctx, store.NewBatch(store.Settlement{Verdict: store.Ack}))
 	token := store.Settlement{}.Token
 	_, errs["extend"] = s.Extend(ctx, time.Minute, token)
-	if i, ok := store.As[store.Inspector](s); ok {
+	if i, ok := store.As[store.Inspector](s, store.CanLookup); ok {
 		_, errs["get"] = i.Get(ctx, "none")
 		_, errs["cancel"] = i.Cancel(ctx, "none")
 		_, errs["run now"] = i.RunNow(ctx, "none")
@@ -103,7 +103,7 @@ func (t *T) calls(ctx context.Context) map[string]error {
 	if r, ok := store.As[store.Topics](s); ok && store.Can(s, store.CanRemove) {
 		errs["remove topic"] = r.RemoveTopic(ctx, t.Topic)
 	}
-	if e, ok := store.As[store.Entries](s); ok {
+	if e, ok := store.As[store.Shared](s, store.CanState); ok {
 		_, errs["get state"] = e.GetState(ctx, "k")
 		_, errs["put state"] = e.PutState(ctx, "k", nil, 0, "")
 		errs["delete state"] = e.DeleteState(ctx, "k", 0)

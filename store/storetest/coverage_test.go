@@ -15,9 +15,8 @@ import (
 // contractFiles hold the contract: every sentence of their doc comments that is
 // about what a store does.
 var contractFiles = []string{
-	"../store.go", "../topic.go", "../rank.go", "../bound.go", "../inspect.go", "../state.go", "../marks.go", "../pace.go",
-	"../results.go", "../triage.go", "../remove.go",
-	"../errors.go",
+	"../store.go", "../topic.go", "../rank.go", "../bound.go", "../inspect.go", "../shared.go",
+	"../results.go", "../errors.go",
 	"../../message.go", "../../delivery.go", "../../mark.go",
 }
 

@@ -145,7 +145,7 @@ func lies(t testing.TB, wrap Decorate, how appendFailure) (found []error) {
 // keeps asks a store for a message.
 func keeps(t testing.TB, s store.Store, id string) bool {
 	t.Helper()
-	looker, ok := store.As[store.Looker](s)
+	looker, ok := store.As[store.Inspector](s)
 	if !ok {
 		t.Fatalf("%T cannot look messages up", s)
 	}

@@ -3,7 +3,9 @@ package storetest
 import (
 	"errors"
 	"slices"
+	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -25,14 +27,13 @@ var describeSentences = []Sentence{
 				}
 			}
 		}},
-	{Text: "The optional interface of a capability is there if, and only if, the capability is declared.",
+	{Text: "The optional interface of a capability is there if, and only if, the capability is declared; a part of one that " +
+		"is not declared answers ErrUnsupported.",
 		Name: "DeclaredIsThere", Test: func(t *T) {
 			d := optional[store.Describer](t).Describe()
 			for c, there := range map[store.Capability]bool{
-				store.CanTopics: implements[store.Topics](t), store.CanLookup: implements[store.Inspector](t),
-				store.CanDeadLetters: implements[store.DeadLetters](t), store.CanWake: implements[store.Waker](t),
-				store.CanState: implements[store.Entries](t), store.CanMarks: implements[store.Marks](t),
-				store.CanResults: implements[store.Results](t),
+				store.CanTopics: implements[store.Topics](t), store.CanDeadLetters: implements[store.DeadLetters](t),
+				store.CanWake: implements[store.Waker](t), store.CanResults: implements[store.Results](t),
 			} {
 				if there != d.Capabilities.Has(c) {
 					t.Errorf("%s is declared: %t; its interface is there: %t", c, d.Capabilities.Has(c), there)
@@ -57,6 +58,22 @@ func refusesTheRest(t *T, can store.Capabilities) {
 		_, errs["replay keeping"] = letters.ReplayKeeping(t.ctx(), "", "a")
 		_, errs["resolve"] = letters.Resolve(t.ctx(), "me", "", "a")
 		_, errs["reopen"] = letters.Reopen(t.ctx(), "a")
+	}
+	if i, ok := store.As[store.Inspector](t.Store); ok && !can.Has(store.CanLookup) {
+		_, errs["cancel"] = i.Cancel(t.ctx(), "a")
+		_, errs["run now"] = i.RunNow(t.ctx(), "a")
+		_, errs["skip"] = i.Skip(t.ctx(), "", "a")
+	}
+	if shared, ok := store.As[store.Shared](t.Store); ok {
+		if !can.Has(store.CanState) {
+			_, errs["put state"] = shared.PutState(t.ctx(), "a", nil, 0, "")
+		}
+		if !can.Has(store.CanMarks) {
+			_, errs["put marks"] = shared.PutMarks(t.ctx(), pawl.Mark{Scope: "a", Key: "a"})
+		}
+		if !can.Has(store.CanPace) {
+			_, errs["reserve"] = shared.Reserve(t.ctx(), store.Pace{Key: "a", Every: time.Second, N: 1})
+		}
 	}
 	for what, err := range errs {
 		if !errors.Is(err, store.ErrUnsupported) {

@@ -186,6 +186,5 @@ func badMessages(topic string) []pawl.Message {
 
 // has reports whether the store declares a capability.
 func (t *T) has(c store.Capability) bool {
-	d, ok := store.As[store.Describer](t.Store)
-	return ok && d.Describe().Capabilities.Has(c)
+	return store.Can(t.Store, c)
 }

@@ -269,7 +269,7 @@ var markSentences = []Sentence{
 		}},
 }
 
-func (t *T) marks() store.Marks { t.Helper(); return optional[store.Marks](t) }
+func (t *T) marks() store.Shared { t.Helper(); return optional[store.Shared](t) }
 
 // mark is one in the scope of the test.
 func mark(key, value string) pawl.Mark {
@@ -366,7 +366,7 @@ func oneMarker(t *T) {
 	const workers, keys = 6, 200
 	var won atomic.Int64
 	t.together(workers, func(i int, s store.Store) error {
-		ms, ok := store.As[store.Marks](s)
+		ms, ok := store.As[store.Shared](s, store.CanMarks)
 		if !ok {
 			return errors.New("a handle has no marks")
 		}
@@ -378,7 +378,7 @@ func oneMarker(t *T) {
 }
 
 // markAll tries to be the first for keys, some at a time, forwards or backwards.
-func markAll(ctx context.Context, ms store.Marks, worker, keys int, won *atomic.Int64) error {
+func markAll(ctx context.Context, ms store.Shared, worker, keys int, won *atomic.Int64) error {
 	marks := each(numbered("", keys), func(key string) pawl.Mark { return mark(key, fmt.Sprint(worker)) })
 	if worker%2 == 1 {
 		slices.Reverse(marks)

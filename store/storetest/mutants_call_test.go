@@ -235,7 +235,7 @@ func emitIDsByTime(b *broken) store.Store {
 func dupEmitIsError(b *broken) store.Store {
 	b.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 		keys := map[string]bool{}
-		looker, _ := store.As[store.Inspector](b.Store)
+		looker, _ := store.As[store.Inspector](b.Store, store.CanLookup)
 		for r, err := range looker.List(ctx, store.Filter{}) {
 			keys[r.Unique.Key] = err == nil && r.Unique.Key != ""
 		}
@@ -267,7 +267,7 @@ func on1ns(which func(*store.Settlement) bool) breakage {
 // nothingCut keeps an error as it is, up to twice the limit.
 func nothingCut(b *broken) store.Store {
 	errs := map[string]string{}
-	looker, _ := store.As[store.Inspector](b.Store)
+	looker, _ := store.As[store.Inspector](b.Store, store.CanLookup)
 	s := settling(func(s *store.Settlement) { errs[s.ID] = s.Failure.Error })(b)
 	return &brokenInspector{Store: s, Inspector: looker, onGet: func(r store.Record) store.Record {
 		for i := range r.History {

@@ -15,7 +15,7 @@ import (
 // brokenMarks are marks of which some methods are replaced.
 type brokenMarks struct {
 	*broken
-	store.Marks
+	store.Shared
 	onPut    func(*pawl.Mark)
 	onFound  func(*store.Marked)
 	onList   func(scope, prefix string) iter.Seq2[store.Marked, error]
@@ -29,11 +29,11 @@ func (b *brokenMarks) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store
 			b.onPut(&marks[i])
 		}
 	}
-	return b.Marks.PutMarks(ctx, marks...)
+	return b.Shared.PutMarks(ctx, marks...)
 }
 
 func (b *brokenMarks) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
-	found, err := b.Marks.GetMarks(ctx, scope, keys...)
+	found, err := b.Shared.GetMarks(ctx, scope, keys...)
 	for key, m := range found {
 		if b.onFound != nil {
 			b.onFound(&m)
@@ -47,21 +47,21 @@ func (b *brokenMarks) ListMarks(ctx context.Context, scope, prefix string) iter.
 	if b.onList != nil {
 		return b.onList(scope, prefix)
 	}
-	return b.Marks.ListMarks(ctx, scope, prefix)
+	return b.Shared.ListMarks(ctx, scope, prefix)
 }
 
 func (b *brokenMarks) Forget(ctx context.Context, scope string) error {
 	if b.onForget != nil {
 		return b.onForget(ctx, scope)
 	}
-	return b.Marks.Forget(ctx, scope)
+	return b.Shared.Forget(ctx, scope)
 }
 
 func markMutants() []mutant {
 	marks := func(set func(*brokenMarks)) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.Marks](b.Store)
-			m := &brokenMarks{broken: b, Marks: inner}
+			inner, _ := store.As[store.Shared](b.Store, store.CanMarks)
+			m := &brokenMarks{broken: b, Shared: inner}
 			set(m)
 			return m
 		}
@@ -94,7 +94,7 @@ func markMutants() []mutant {
 		}), []string{"MarksAreKept"}},
 		{"marksListAnyPrefix", marks(func(b *brokenMarks) {
 			b.onList = func(scope, _ string) iter.Seq2[store.Marked, error] {
-				return b.Marks.ListMarks(context.Background(), scope, "")
+				return b.Shared.ListMarks(context.Background(), scope, "")
 			}
 		}), []string{"MarksListByKey"}},
 		{"marksListByVersion", marks(func(b *brokenMarks) { b.onList = b.byVersion }), []string{"MarksListByKey"}},
@@ -109,7 +109,7 @@ func markMutants() []mutant {
 		{"staleAcksMark", func(b *broken) store.Store {
 			b.onSettle = func(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 				for i := range batch.Items {
-					if marks, ok := store.As[store.Marks](b.Store); ok && len(batch.Items[i].Marks) > 0 {
+					if marks, ok := store.As[store.Shared](b.Store, store.CanMarks); ok && len(batch.Items[i].Marks) > 0 {
 						_, _ = marks.PutMarks(ctx, batch.Items[i].Marks...)
 					}
 				}
@@ -128,7 +128,7 @@ func markMutants() []mutant {
 // byVersion lists in the order of versions.
 func (b *brokenMarks) byVersion(scope, prefix string) iter.Seq2[store.Marked, error] {
 	all := map[int64]store.Marked{}
-	for m, err := range b.Marks.ListMarks(context.Background(), scope, prefix) {
+	for m, err := range b.Shared.ListMarks(context.Background(), scope, prefix) {
 		if err == nil {
 			all[m.Version] = m
 		}
@@ -145,11 +145,11 @@ func (b *brokenMarks) byVersion(scope, prefix string) iter.Seq2[store.Marked, er
 
 // forgetMarksOnly removes the marks of a scope one by one.
 func (b *brokenMarks) forgetMarksOnly(ctx context.Context, scope string) error {
-	for m, err := range b.Marks.ListMarks(ctx, scope, "") {
+	for m, err := range b.Shared.ListMarks(ctx, scope, "") {
 		if err != nil {
 			return err
 		}
-		if _, err := b.Marks.PutMarks(ctx, pawl.Mark{Scope: scope, Key: m.Key, If: store.AnyVersion,
+		if _, err := b.Shared.PutMarks(ctx, pawl.Mark{Scope: scope, Key: m.Key, If: store.AnyVersion,
 			Remove: true}); err != nil {
 			return err
 		}

@@ -189,7 +189,7 @@ func (i *brokenInspector) Skip(ctx context.Context, reason string, ids ...string
 func lookMutants() []mutant {
 	looking := func(set func(*brokenInspector)) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.Inspector](b.Store)
+			inner, _ := store.As[store.Inspector](b.Store, store.CanLookup)
 			i := &brokenInspector{Store: b, Inspector: inner}
 			set(i)
 			return i
@@ -233,7 +233,7 @@ func lookMutants() []mutant {
 
 // cancelLeased removes what somebody is working on, too.
 func cancelLeased(b *broken) store.Store {
-	inner, _ := store.As[store.Inspector](b.Store)
+	inner, _ := store.As[store.Inspector](b.Store, store.CanLookup)
 	return &brokenInspector{Store: b, Inspector: inner, onCancel: func(refused map[string]error) {
 		for id := range refused {
 			if r, err := inner.Get(context.Background(), id); err == nil && r.State == store.Leased {

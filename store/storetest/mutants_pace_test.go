@@ -12,7 +12,7 @@ import (
 // brokenPaces are rates of which some rules are broken.
 type brokenPaces struct {
 	*broken
-	store.Pacer
+	store.Shared
 	onPace  func(*store.Pace)
 	onPaced func([]store.Pace, []store.Paced)
 }
@@ -24,7 +24,7 @@ func (b *brokenPaces) Reserve(ctx context.Context, paces ...store.Pace) ([]store
 			b.onPace(&asked[i])
 		}
 	}
-	answers, err := b.Pacer.Reserve(ctx, asked...)
+	answers, err := b.Shared.Reserve(ctx, asked...)
 	if b.onPaced != nil {
 		b.onPaced(paces, answers)
 	}
@@ -34,14 +34,14 @@ func (b *brokenPaces) Reserve(ctx context.Context, paces ...store.Pace) ([]store
 func paceMutants() []mutant {
 	asking := func(change func(*store.Pace)) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.Pacer](b.Store)
-			return &brokenPaces{broken: b, Pacer: inner, onPace: change}
+			inner, _ := store.As[store.Shared](b.Store, store.CanPace)
+			return &brokenPaces{broken: b, Shared: inner, onPace: change}
 		}
 	}
 	answering := func(change func([]store.Pace, []store.Paced)) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.Pacer](b.Store)
-			return &brokenPaces{broken: b, Pacer: inner, onPaced: change}
+			inner, _ := store.As[store.Shared](b.Store, store.CanPace)
+			return &brokenPaces{broken: b, Shared: inner, onPaced: change}
 		}
 	}
 	return []mutant{

@@ -14,7 +14,7 @@ import (
 // brokenEntries are entries of which some methods are replaced.
 type brokenEntries struct {
 	*broken
-	store.Entries
+	store.Shared
 	onPut    func(key string, version *int64)
 	onResult func(*store.Entry) // of any call
 	onDelete func(version *int64)
@@ -29,7 +29,7 @@ func (e *brokenEntries) result(got store.Entry, err error) (store.Entry, error) 
 }
 
 func (e *brokenEntries) GetState(ctx context.Context, key string) (store.Entry, error) {
-	return e.result(e.Entries.GetState(ctx, key))
+	return e.result(e.Shared.GetState(ctx, key))
 }
 
 func (e *brokenEntries) PutState(ctx context.Context, key string, value []byte, version int64,
@@ -37,28 +37,28 @@ func (e *brokenEntries) PutState(ctx context.Context, key string, value []byte, 
 	if e.onPut != nil {
 		e.onPut(key, &version)
 	}
-	return e.result(e.Entries.PutState(ctx, key, value, version, writer))
+	return e.result(e.Shared.PutState(ctx, key, value, version, writer))
 }
 
 func (e *brokenEntries) DeleteState(ctx context.Context, key string, version int64) error {
 	if e.onDelete != nil {
 		e.onDelete(&version)
 	}
-	return e.Entries.DeleteState(ctx, key, version)
+	return e.Shared.DeleteState(ctx, key, version)
 }
 
 func (e *brokenEntries) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	if e.onList != nil {
 		return e.onList(prefix, after)
 	}
-	return e.Entries.ListState(ctx, prefix, after)
+	return e.Shared.ListState(ctx, prefix, after)
 }
 
 func stateMutants() []mutant {
 	entries := func(set func(*brokenEntries)) breakage {
 		return func(b *broken) store.Store {
-			inner, _ := store.As[store.Entries](b.Store)
-			e := &brokenEntries{broken: b, Entries: inner}
+			inner, _ := store.As[store.Shared](b.Store)
+			e := &brokenEntries{broken: b, Shared: inner}
 			set(e)
 			return e
 		}
@@ -78,7 +78,7 @@ func stateMutants() []mutant {
 		{"stateVersionsByKey", entries(versionsByKey), []string{"StateVersionsGrow"}},
 		{"statePrefixIsAPattern", listed(prefixAsPattern), []string{"StateListsByPrefix"}},
 		{"stateListsAll", listed(func(e *brokenEntries, prefix string, _ int64) iter.Seq2[store.Entry, error] {
-			return e.Entries.ListState(context.Background(), prefix, 0)
+			return e.Shared.ListState(context.Background(), prefix, 0)
 		}), []string{"StateListsWhatIsNew"}},
 		{"stateListsByKey", listed(byKey), []string{"StateListsByPrefix"}},
 		{"stateCutsText", entries(func(e *brokenEntries) {
@@ -109,7 +109,7 @@ func prefixAsPattern(e *brokenEntries, prefix string, after int64) iter.Seq2[sto
 	pattern := strings.NewReplacer("%", "*", "_", "?", "/", "|", "*", `\*`, "?", `\?`, "[", `\[`, `\`,
 		`\\`).Replace(prefix) + "*"
 	return func(yield func(store.Entry, error) bool) {
-		for got, err := range e.Entries.ListState(context.Background(), "", after) {
+		for got, err := range e.Shared.ListState(context.Background(), "", after) {
 			ok, _ := path.Match(pattern, strings.ReplaceAll(got.Key, "/", "|"))
 			if (ok || err != nil) && !yield(got, err) {
 				return
@@ -121,7 +121,7 @@ func prefixAsPattern(e *brokenEntries, prefix string, after int64) iter.Seq2[sto
 func byKey(e *brokenEntries, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		var all []store.Entry
-		for got, err := range e.Entries.ListState(context.Background(), prefix, after) {
+		for got, err := range e.Shared.ListState(context.Background(), prefix, after) {
 			if err != nil {
 				yield(got, err)
 				return

@@ -2,7 +2,6 @@ package storetest_test
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -29,7 +28,7 @@ func (l *lacking) Describe() store.Description {
 // Unwrap hides what is below: interfaces are passed on one by one.
 func (l *lacking) Unwrap() store.Store { return nil }
 
-var errLacks = errors.New("this store lacks it")
+var errLacks = &store.Error{Op: "test", Code: store.ErrUnsupported}
 
 // without takes capabilities from a memory store.
 func without(lost ...store.Capability) breakage {
@@ -67,127 +66,92 @@ func without(lost ...store.Capability) breakage {
 	}
 }
 
-// values are the interfaces that are passed on together.
-type values struct {
-	store.Entries
-	store.Marks
-	store.Pacer
-	store.Results
+// partial is a Shared that lacks some of it.
+type partial struct {
+	store.Shared
+	has func(store.Capability) bool
 }
 
-// others are the interfaces beside values.
-type others struct {
-	*lacking
-	store.Topics
-	store.Inspector
-	store.DeadLetters
-	store.Waker
+func (p partial) PutState(ctx context.Context, key string, value []byte, version int64,
+	writer string) (store.Entry, error) {
+	if !p.has(store.CanState) {
+		return store.Entry{}, errLacks
+	}
+	return p.Shared.PutState(ctx, key, value, version, writer)
 }
 
-// with passes on the interfaces of the capabilities that are left.
+func (p partial) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
+	if !p.has(store.CanMarks) {
+		return nil, errLacks
+	}
+	return p.Shared.PutMarks(ctx, marks...)
+}
+
+func (p partial) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
+	if !p.has(store.CanPace) {
+		return nil, errLacks
+	}
+	return p.Shared.Reserve(ctx, paces...)
+}
+
+// with passes on the interfaces of the capabilities that are left, as the layers of a chain.
 func (l *lacking) with(has func(store.Capability) bool) store.Store {
+	shared, _ := store.As[store.Shared](l.Store)
+	chain := store.Store(struct {
+		*lacking
+		partial
+	}{l, partial{shared, has}})
 	topics, _ := store.As[store.Topics](l.Store)
+	if has(store.CanTopics) {
+		chain = withTopics{chain, topics}
+	}
 	looker, _ := store.As[store.Inspector](l.Store)
+	if has(store.CanLookup) {
+		chain = withInspector{chain, looker}
+	}
 	dead, _ := store.As[store.DeadLetters](l.Store)
+	if has(store.CanDeadLetters) {
+		chain = withDead{chain, dead}
+	}
 	waker, _ := store.As[store.Waker](l.Store)
-	kept := values{}
-	kept.Entries, _ = store.As[store.Entries](l.Store)
-	kept.Marks, _ = store.As[store.Marks](l.Store)
-	kept.Pacer, _ = store.As[store.Pacer](l.Store)
-	kept.Results, _ = store.As[store.Results](l.Store)
-	if !has(store.CanState) || !has(store.CanMarks) || !has(store.CanPace) || !has(store.CanResults) {
-		return l.withSome(has, kept)
+	if has(store.CanWake) {
+		chain = withWaker{chain, waker}
 	}
-	switch {
-	case !has(store.CanTopics):
-		return struct {
-			*lacking
-			store.Inspector
-			store.DeadLetters
-			store.Waker
-			values
-		}{l, looker, dead, waker, kept}
-	case !has(store.CanLookup) && !has(store.CanDeadLetters):
-		return struct {
-			*lacking
-			store.Topics
-			store.Waker
-			values
-		}{l, topics, waker, kept}
-	case !has(store.CanLookup):
-		return struct {
-			*lacking
-			store.Topics
-			store.DeadLetters
-			store.Waker
-			values
-		}{l, topics, dead, waker, kept}
-	case !has(store.CanDeadLetters):
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.Waker
-			values
-		}{l, topics, looker, waker, kept}
-	case !has(store.CanWake):
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.DeadLetters
-			values
-		}{l, topics, looker, dead, kept}
-	default:
-		return struct {
-			*lacking
-			store.Topics
-			store.Inspector
-			store.DeadLetters
-			store.Waker
-			values
-		}{l, topics, looker, dead, waker, kept}
+	results, _ := store.As[store.Results](l.Store)
+	if has(store.CanResults) {
+		chain = withResults{chain, results}
 	}
+	return chain
 }
 
-// withSome is with, of values that are passed on in part.
-func (l *lacking) withSome(has func(store.Capability) bool, kept values) store.Store {
-	o := others{lacking: l}
-	o.Topics, _ = store.As[store.Topics](l.Store)
-	o.Inspector, _ = store.As[store.Inspector](l.Store)
-	o.DeadLetters, _ = store.As[store.DeadLetters](l.Store)
-	o.Waker, _ = store.As[store.Waker](l.Store)
-	switch {
-	case !has(store.CanState):
-		return struct {
-			others
-			store.Marks
-			store.Pacer
-			store.Results
-		}{o, kept.Marks, kept.Pacer, kept.Results}
-	case !has(store.CanMarks):
-		return struct {
-			others
-			store.Entries
-			store.Pacer
-			store.Results
-		}{o, kept.Entries, kept.Pacer, kept.Results}
-	case !has(store.CanPace):
-		return struct {
-			others
-			store.Entries
-			store.Marks
-			store.Results
-		}{o, kept.Entries, kept.Marks, kept.Results}
-	default:
-		return struct {
-			others
-			store.Entries
-			store.Marks
-			store.Pacer
-		}{o, kept.Entries, kept.Marks, kept.Pacer}
+type (
+	withTopics struct {
+		store.Store
+		store.Topics
 	}
-}
+	withInspector struct {
+		store.Store
+		store.Inspector
+	}
+	withDead struct {
+		store.Store
+		store.DeadLetters
+	}
+	withWaker struct {
+		store.Store
+		store.Waker
+	}
+	withResults struct {
+		store.Store
+		store.Results
+	}
+)
+
+func (w withTopics) Unwrap() store.Store    { return w.Store }
+func (w withInspector) Unwrap() store.Store { return w.Store }
+func (w withDead) Unwrap() store.Store      { return w.Store }
+func (w withWaker) Unwrap() store.Store     { return w.Store }
+func (w withResults) Unwrap() store.Store   { return w.Store }
 
 // TestNeedsAreStated: a sentence states what it needs. On a store that lacks
 // something, what is not refused passes.

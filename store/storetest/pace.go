@@ -81,9 +81,9 @@ var paceSentences = []Sentence{
 				{Key: "k", N: 1, Every: pawl.MaxDelay, Burst: 2}, holdFor("k", -1), holdFor("k", pawl.MaxDelay+1),
 				{Key: "k", N: 1, Every: time.Hour, Hold: 1}, pace("k", 1, pawl.MaxDelay+1), good,
 			} {
-				t.invalid(errOf(optional[store.Pacer](t).Reserve(t.ctx(), good, bad)))
+				t.invalid(errOf(optional[store.Shared](t).Reserve(t.ctx(), good, bad)))
 			}
-			_, err := optional[store.Pacer](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)
+			_, err := optional[store.Shared](t).Reserve(t.ctx(), make([]store.Pace, store.MaxBatch+1)...)
 			t.wantErr(err, store.ErrTooLarge)
 			t.wantPaced(good, true, 0)
 			t.wantPaced(store.Pace{Key: "one", Every: time.Hour, N: 1}, true, 0)
@@ -120,7 +120,7 @@ func holdFor(key string, length time.Duration) store.Pace {
 
 func (t *T) reserve(paces ...store.Pace) []store.Paced {
 	t.Helper()
-	answers, err := optional[store.Pacer](t).Reserve(t.ctx(), paces...)
+	answers, err := optional[store.Shared](t).Reserve(t.ctx(), paces...)
 	t.must(err)
 	if len(answers) != len(paces) {
 		t.Fatalf("%d answers to %d paces", len(answers), len(paces))
@@ -148,7 +148,7 @@ func permitsAreGivenOnce(t *T) {
 	const workers, keys, burst = 6, 50, 3
 	var given [keys]atomic.Int32
 	t.together(workers, func(i int, s store.Store) error {
-		p, ok := store.As[store.Pacer](s)
+		p, ok := store.As[store.Shared](s, store.CanPace)
 		if !ok {
 			return fmt.Errorf("%T has no rates", s)
 		}

@@ -22,7 +22,7 @@ func headOfAListing(t *T) {
 			defer busy.Add(-1)
 			return ackFirst(t, s, &left)
 		}
-		looker, _ := store.As[store.Looker](t.Store)
+		looker, _ := store.As[store.Inspector](t.Store)
 		for busy.Load() > 0 {
 			found := 0
 			for _, err := range looker.List(t.ctx(), store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}) {

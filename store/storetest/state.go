@@ -188,7 +188,7 @@ var stateSentences = []Sentence{
 		}},
 }
 
-func (t *T) entries() store.Entries { t.Helper(); return optional[store.Entries](t) }
+func (t *T) entries() store.Shared { t.Helper(); return optional[store.Shared](t) }
 
 // putState puts a value, whatever is there.
 func (t *T) putState(key, value string) store.Entry {
@@ -262,7 +262,7 @@ func oneCounter(t *T) {
 		return nil
 	}
 	t.together(workers, func(i int, s store.Store) error {
-		es, ok := store.As[store.Entries](s)
+		es, ok := store.As[store.Shared](s)
 		if !ok {
 			return errors.New("a handle has no state")
 		}
@@ -288,7 +288,7 @@ func oneCounter(t *T) {
 }
 
 // countOne adds one to the counter, however often others are quicker.
-func countOne(t *T, es store.Entries) error {
+func countOne(t *T, es store.Shared) error {
 	for {
 		e, err := es.GetState(t.ctx(), "counter")
 		if err != nil && !errors.Is(err, store.ErrNotFound) {

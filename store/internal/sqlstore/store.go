@@ -9,9 +9,7 @@ type Store interface {
 	store.Inspector
 	store.DeadLetters
 	store.Waker
-	store.Entries
-	store.Marks
-	store.Pacer
+	store.Shared
 	store.Results
 	store.Migrator
 	store.Describer
