@@ -75,7 +75,6 @@ func TestKafkaAway(t *testing.T) {
 	if dead := c.plan.site.dead(t, topic); len(dead) > 0 {
 		t.Errorf("%d messages are dead letters", len(dead))
 	}
-	bar(t, 3,
-		"the broker away while %d messages of %d keys came: at the end of it %d were in the fallback store, none %v after its return; lost %d, overtaken %d, twice %d",
+	t.Logf("the broker away while %d messages of %d keys came: at the end of it %d were in the fallback store, none %v after its return; lost %d, overtaken %d, twice %d",
 		c.book.count, keys, most, took.Round(100*time.Millisecond), c.book.count-len(place), inverted, twice)
 }

@@ -38,7 +38,7 @@ func (c *crew) over(producer *stream, how string) {
 	c.t.Helper()
 	producer.end()
 	c.drained(time.Minute)
-	c.finish(2, how)
+	c.finish(how)
 }
 
 // TestKafkaBrokerKilled: the only broker is killed with kill -9, and started again.

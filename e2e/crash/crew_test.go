@@ -91,7 +91,7 @@ func (c *crew) drained(limit time.Duration) {
 }
 
 // finish asks everybody to end, and judges.
-func (c *crew) finish(bars int, how string) *findings {
+func (c *crew) finish(how string) *findings {
 	c.t.Helper()
 	c.alive()
 	for len(c.at) > 0 {
@@ -103,7 +103,7 @@ func (c *crew) finish(bars int, how string) *findings {
 	all := c.book.readLog(c.t, c.plan.site, c.lives)
 	c.book.noteKills(all)
 	found := judgeLog(all, c.book)
-	found.report(c.t, bars, how)
+	found.report(c.t, how)
 	if c.t.Failed() {
 		c.t.Log(c.says())
 	}

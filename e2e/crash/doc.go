@@ -6,6 +6,5 @@
 // The tests are short by default. PAWL_SOAK=1 makes the chaos last three minutes,
 // PAWL_SOAK=1h an hour; PAWL_E2E_SEED repeats a run's decisions; PAWL_E2E_PAWL
 // names a binary to be judged instead of the one built from this tree; PAWL_BARS=1
-// holds the figures of speed to their bars even though tests may run side by side
-// (e2e/bars runs them one by one).
+// holds the figures of speed to their bars: `make nightly` does so.
 package crash

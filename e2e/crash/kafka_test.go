@@ -159,6 +159,6 @@ func judgeKilled(t *testing.T, folder string, keys, rounds, kills int) {
 	if limit := 800 * kills; again > limit {
 		t.Errorf("%d finished ones were repeated after %d kills", again, kills)
 	}
-	bar(t, 2, "%d messages over Kafka, %d kills: lost %d, out of order %d, finished and repeated %d", keys*rounds,
+	t.Logf("%d messages over Kafka, %d kills: lost %d, out of order %d, finished and repeated %d", keys*rounds,
 		kills, lost, inverted, again)
 }

@@ -44,7 +44,7 @@ func TestKafkaKeys(t *testing.T) {
 	close(over)
 	keeper.Wait()
 	took := time.Since(began).Round(100 * time.Millisecond)
-	f := c.finish(1, fmt.Sprintf("%d keys, all within %v, %d processes killed by a message", keys, took,
+	f := c.finish(fmt.Sprintf("%d keys, all within %v, %d processes killed by a message", keys, took,
 		len(c.lives)-2))
 	if id := fmt.Sprintf("m%06d", poison); !c.book.dead[id] || f.counts["dead without a verdict"] != 1 {
 		t.Errorf("%s is no dead letter, or not the only one that no handler gave up: %v", id, f.counts)

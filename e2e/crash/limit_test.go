@@ -51,9 +51,8 @@ func TestKafkaLimitLowered(t *testing.T) {
 	c.kill(0)
 	c.join()
 	c.drained(time.Minute)
-	f := c.finish(4,
-		fmt.Sprintf("offset.metadata.max.bytes of 16, one killed while a message was stuck with %d behind it",
-			messages-stuck-1))
+	f := c.finish(fmt.Sprintf("offset.metadata.max.bytes of 16, one killed while a message was stuck with %d behind it",
+		messages-stuck-1))
 	if n := f.counts["repeated after a kill"] + f.counts["repeated"]; n < messages-stuck-100 || n > messages-stuck {
 		t.Errorf("%d were repeated, want about those behind what was stuck", n)
 	}

@@ -221,15 +221,14 @@ func (b *logbook) noteKills(all []*delivery) {
 }
 
 // report fails the test for every kind of fault, and shows how it went.
-func (f *findings) report(t *testing.T, bars int, how string) {
+func (f *findings) report(t *testing.T, how string) {
 	t.Helper()
 	for _, kind := range slices.Sorted(maps.Keys(f.faults)) {
 		all := f.faults[kind]
 		t.Errorf("%d times: %s. The first:\n  %s", len(all), kind, strings.Join(all[:min(3, len(all))], "\n  "))
 	}
-	bar(t, bars,
-		"%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; back in a key's order in another process %d, "+
-			"in the same when the partition came back %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
+	t.Logf("%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; back in a key's order in another process %d, "+
+		"in the same when the partition came back %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
 		f.counts["messages"], how, len(f.faults[lost]), len(f.faults[inverted]), len(f.faults[early]),
 		f.counts["back, in another process"],
 		f.counts["back, in the same process later"], f.counts["repeated after a kill"],

@@ -105,9 +105,3 @@ func within(limit time.Duration, ok func() bool) bool {
 		}
 	}
 }
-
-// bar prints a line for e2e/bars.
-func bar(t *testing.T, number int, format string, args ...any) {
-	t.Helper()
-	fmt.Printf("bar %d: %s: %s\n", number, t.Name(), fmt.Sprintf(format, args...))
-}

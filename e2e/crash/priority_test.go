@@ -66,8 +66,7 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 		}
 		worst, slowest = max(worst, before), max(slowest, all[id]-after)
 	}
-	bar(t, 6,
-		"priority 100 behind %d of bulk, %d program(s), handler %v: at most %d begun before it, %v after its append had returned",
+	t.Logf("priority 100 behind %d of bulk, %d program(s), handler %v: at most %d begun before it, %v after its append had returned",
 		left, concurrency, work, worst, slowest.Round(10*time.Microsecond))
 	// While the claim is on its way, each program may begin one more. With a handler
 	// that does nothing, that is a matter of time rather than of number.
@@ -118,8 +117,7 @@ func TestStarve(t *testing.T) {
 			}
 		}
 		behind := s.topic(t, topic).open()
-		bar(t, 6,
-			"%d of bulk under a stream of priority 100 above capacity (%d were behind at its end), 100 points worth %v: begun %v to %v after their append",
+		t.Logf("%d of bulk under a stream of priority 100 above capacity (%d were behind at its end), 100 points worth %v: begun %v to %v after their append",
 			bulk, behind, worth, quantile(waits, 0), quantile(waits, 1))
 		switch {
 		case len(waits) < bulk:

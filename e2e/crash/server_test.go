@@ -187,7 +187,7 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 		t.Errorf("workers saw %d of %d: %+v", seen, messages, f)
 	}
 	hides(t, result{stderr: worker.tail(1 << 20)}, password(t, s.url))
-	bar(t, 8, "server %s for %v: work goes on %v after its return, %d of %d acked", topic,
+	t.Logf("server %s for %v: work goes on %v after its return, %d of %d acked", topic,
 		down.Round(100*time.Millisecond), recovered.Round(10*time.Millisecond), f.AckedTotal, messages)
 }
 

@@ -47,8 +47,7 @@ func soak(t *testing.T, s *site) {
 	if rescued > p.messages/1000 {
 		t.Errorf("%d dead letters of kind Rescue: chance alone does not kill a message's worker three times", rescued)
 	}
-	bar(t, 2,
-		"%d messages, %d kills, %d stops, %d drains: lost %d, stuck %d, out of order %d, two live leases %d, overcounted attempts %d, slowest rescue %v after the kill",
+	t.Logf("%d messages, %d kills, %d stops, %d drains: lost %d, stuck %d, out of order %d, two live leases %d, overcounted attempts %d, slowest rescue %v after the kill",
 		found.counts["messages"], count(nodes, killed)+count(nodes, hurried), count(nodes, stopped),
 		count(nodes, drained),
 		len(found.faults[lost]), figures.open(), len(found.faults[outOfOrder]),
