@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"time"
 	"unicode"
@@ -22,6 +23,10 @@ const (
 	MaxDelay     = 10 * year     // how far ahead a message may be put off
 	Forever      = math.MaxInt64 // a [Unique.For] that never ends
 	year         = 8766 * time.Hour
+
+	// HeaderRetryFor is the header that says for how long a message is retried, in place of what its topic says:
+	// a duration such as 48h. [Message.RetryFor] sets it.
+	HeaderRetryFor = "Pawl-Retry-For"
 
 	// UntilClaimed, as [Unique.For], takes the key until the message is claimed for the
 	// first time: a doorbell. A message sent while the first one waits is a duplicate;
@@ -118,7 +123,28 @@ func (m *Message) validHeaders() error {
 	if size > MaxHeaderLen {
 		return Invalid("headers", "are %d bytes long together; the limit is %d", size, MaxHeaderLen)
 	}
+	if text, ok := m.Headers[HeaderRetryFor]; ok {
+		if d, err := time.ParseDuration(text); err != nil || d <= 0 || d > MaxDelay {
+			return Invalid("header "+HeaderRetryFor, "is %.40q; it is a duration such as 48h, up to %v", text, MaxDelay)
+		}
+	}
 	return nil
+}
+
+// RetryFor says for how long failures of the message are retried, in place of what its topic says. It sets a header.
+func (m *Message) RetryFor(d time.Duration) {
+	headers := maps.Clone(m.Headers) // it may be shared between messages
+	if headers == nil {
+		headers = map[string]string{}
+	}
+	headers[HeaderRetryFor] = d.String()
+	m.Headers = headers
+}
+
+// RetriedFor is for how long the message says that its failures are retried; 0 if it says nothing.
+func (m *Message) RetriedFor() time.Duration {
+	d, _ := time.ParseDuration(m.Headers[HeaderRetryFor])
+	return min(max(d, 0), MaxDelay)
 }
 
 func (u *Unique) validate() error {

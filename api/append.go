@@ -249,6 +249,13 @@ func (x *exchange) rawMessage(body []byte, kind string) (pawl.Message, error) {
 				break
 			}
 			m.Delay = time.Duration(f * float64(time.Second))
+		case rest == "Retry-For":
+			f, err := strconv.ParseFloat(value, 64)
+			if longest := pawl.MaxDelay; err != nil || !(f > 0 && f <= longest.Seconds()) {
+				bad(name, "is not a number of seconds up to "+strconv.FormatFloat(longest.Seconds(), 'f', -1, 64))
+				break
+			}
+			m.RetryFor(time.Duration(f * float64(time.Second)))
 		case rest == "Reason":
 		default:
 			bad(name, "is not known here")

@@ -19,24 +19,30 @@ import (
 // ticket is what a token stands for: the lease, and what is needed to settle it in any process.
 type ticket struct {
 	pawl.Token
-	ID, Topic, Owner, Trace string
-	Attempt, Throttles      int
-	ThrottledFor            time.Duration
-	Tail                    bool
-	Leased                  time.Time // by the clock of the process that leased it
+	ID, Topic, Owner, Trace, RetryFor string
+	Attempt, Throttles                int
+	ThrottledFor                      time.Duration
+	Tail                              bool
+	Leased                            time.Time // by the clock of the process that leased it
 }
 
 func ticketOf(d *pawl.Delivery, owner string, now time.Time) *ticket {
 	return &ticket{Token: d.Token, ID: d.ID, Topic: d.Topic, Owner: owner, Trace: d.Headers[dispatch.TraceParent],
-		Attempt: d.Attempt, Throttles: d.Throttles, ThrottledFor: d.ThrottledFor, Tail: d.Tail, Leased: now}
+		RetryFor: d.Headers[pawl.HeaderRetryFor],
+		Attempt:  d.Attempt, Throttles: d.Throttles, ThrottledFor: d.ThrottledFor, Tail: d.Tail, Leased: now}
 }
 
 // delivery is what a judge has to know of the ticket's delivery.
 func (t *ticket) delivery() *pawl.Delivery {
 	d := &pawl.Delivery{Message: pawl.Message{ID: t.ID, Topic: t.Topic}, Token: t.Token, Attempt: t.Attempt,
 		Throttles: t.Throttles, ThrottledFor: t.ThrottledFor, Tail: t.Tail}
-	if t.Trace != "" {
-		d.Headers = map[string]string{dispatch.TraceParent: t.Trace}
+	for name, value := range map[string]string{dispatch.TraceParent: t.Trace, pawl.HeaderRetryFor: t.RetryFor} {
+		if value != "" {
+			if d.Headers == nil {
+				d.Headers = map[string]string{}
+			}
+			d.Headers[name] = value
+		}
 	}
 	return d
 }
@@ -97,7 +103,7 @@ func seal(key []byte, t *ticket) string {
 		tail = 1
 	}
 	b = append(b, tail)
-	for _, s := range []string{t.ID, t.Topic, t.Owner, t.Trace} {
+	for _, s := range []string{t.ID, t.Topic, t.Owner, t.Trace, t.RetryFor} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
@@ -122,7 +128,7 @@ func unseal(key []byte, token string) (t ticket, ok bool) {
 	t.ThrottledFor = time.Duration(r.varint()) * time.Millisecond
 	t.Leased = time.UnixMilli(r.varint())
 	t.Tail = r.bytes(1) == "\x01"
-	for _, s := range []*string{&t.ID, &t.Topic, &t.Owner, &t.Trace} {
+	for _, s := range []*string{&t.ID, &t.Topic, &t.Owner, &t.Trace, &t.RetryFor} {
 		*s = r.bytes(r.uvarint())
 	}
 	return t, b[0] == 1 && !r.short

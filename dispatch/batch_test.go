@@ -242,6 +242,7 @@ func TestPoisonOfABatchIsAlone(t *testing.T) {
 					return make([]error, len(ds))
 				})
 				c.UntilEmpty, c.Topics[0].BatchWait = true, time.Minute // retries meet again
+				c.Topics[0].Retries.Attempts = 10
 				r.run(c)
 				equal(r, r.ended(), nil)
 				equal(r, r.stats("a").Acked, int64(200))

@@ -115,7 +115,9 @@ type Topic struct {
 	// says it ([policy.At]).
 	Event policy.Event
 	// Retries says for how long failures of this topic are repeated, where that differs
-	// from the policy's rules.
+	// from the policy's rules. Where neither it nor Event says anything, that is for
+	// policy.DefaultRetryFor, unless the store cannot put retries off. What an operator has
+	// set (`pawl topics set`) counts before it, and what a message says before both.
 	Retries policy.Retries
 	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for a topic with limits of
 	// its own. It usually calls Config.Policy and changes a part of the decision.

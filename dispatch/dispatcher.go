@@ -111,6 +111,9 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 		end: make(chan struct{}), stop: make(chan struct{}), watchAt: never, beatAt: never,
 	}
 	for _, t := range c.Topics {
+		if s != nil && t.Event == (policy.Event{}) {
+			t.Retries = RetriesOn(s, t.Retries)
+		}
 		if t.Handler != nil && err == nil {
 			if t.Handler = pawl.Chain(t.Handler, c.Middleware...); t.Handler == nil {
 				err = errors.New("a middleware makes a nil handler")
@@ -164,6 +167,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return err
 	}
 	d.register()
+	d.wg.Go(d.watchRetries)
 	for range claimers {
 		d.wg.Go(d.claimLoop)
 	}

@@ -27,20 +27,20 @@ func (j Judge) Ack(del *pawl.Delivery) (store.Settlement, error) {
 }
 
 // Fail asks the policy about a delivery of topic t that failed after it ran for that long, and returns the settlement
-// that follows. Of t, Event and Retries count.
+// that follows. Of t, Event and Retries count, and of the delivery how long it says that it is retried.
 func (j Judge) Fail(t *Topic, del *pawl.Delivery, err error, ran time.Duration) (store.Settlement, policy.Decision) {
 	st := store.Settlement{Token: del.Token, ID: del.ID}
-	_, decision := j.fail(&st, t, del, err, ran)
+	_, decision := j.fail(&st, t, t.Retries, del, err, ran)
 	if st.Verdict > store.Ack {
 		st.Hold = del.HoldFor()
 	}
 	return st, decision
 }
 
-func (j Judge) fail(st *store.Settlement, t *Topic, del *pawl.Delivery, err error,
+func (j Judge) fail(st *store.Settlement, t *Topic, r policy.Retries, del *pawl.Delivery, err error,
 	ran time.Duration) (policy.Attempt, policy.Decision) {
 	attempt := policy.Attempt{Topic: del.Topic, Event: policy.EventOf(err, t.Event), Number: del.Attempt, Err: err,
-		Retries: t.Retries}
+		Retries: retriesOf(del, r)}
 	described := pawl.Describe(err)
 	if described.Class == pawl.ClassThrottled {
 		attempt.Throttles = del.Throttles + 1

@@ -227,7 +227,7 @@ func TestLivePolicyIsReplaced(t *testing.T) {
 		equal(r, err, nil)
 		live := policy.NewLive(built)
 		c := failing("", "", "Own", 0)
-		c.Policy = live
+		c.Policy, c.Topics[0].Retries.Attempts = live, 10
 		handler := c.Topics[0].Handler
 		c.Topics[0].Handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
 			if d.Attempt == 2 {

@@ -46,6 +46,12 @@ type ReleaseObserver interface {
 	GivenBack(topic string, deliveries int)
 }
 
+// RetryObserver is an [Observer] that is also told of messages that have failed often.
+type RetryObserver interface {
+	// RetriedOften: a delivery is retried that has failed ten times or more.
+	RetriedOften(topic string)
+}
+
 // BackObserver is an [Observer] that is also told when the store goes back.
 type BackObserver interface {
 	// StoreWentBack: the store turned out to be an older copy of itself.

@@ -10,8 +10,8 @@ import (
 )
 
 // Observers returns one observer that passes on all calls to each of these, in their order; those of [KeyObserver],
-// [ReleaseObserver], [LimitObserver] and [BackObserver] to each that has them. Those that are nil are left out;
-// without any it is nil. One that panics keeps it from none of the others.
+// [ReleaseObserver], [RetryObserver], [LimitObserver] and [BackObserver] to each that has them. Those that are nil are
+// left out; without any it is nil. One that panics keeps it from none of the others.
 func Observers(all ...Observer) Observer {
 	all = slices.DeleteFunc(slices.Clone(all), func(o Observer) bool { return o == nil })
 	if len(all) == 0 {
@@ -78,6 +78,10 @@ func (os *observers) Settled(topic, verdict string, deliveries int, done []time.
 
 func (os *observers) GivenBack(topic string, deliveries int) {
 	tell(os, func(o ReleaseObserver) { o.GivenBack(topic, deliveries) })
+}
+
+func (os *observers) RetriedOften(topic string) {
+	tell(os, func(o RetryObserver) { o.RetriedOften(topic) })
 }
 
 func (os *observers) Refused(topic, reason string, deliveries int) {

@@ -34,7 +34,7 @@ func (r resolver) decide(a *policy.Attempt) (policy.Decision, *topic, *pawl.Deli
 	if t == nil {
 		return d.decide(*a), nil, nil
 	}
-	a.Topic, a.Retries = cmp.Or(a.Topic, t.Name), cmp.Or(a.Retries, t.Retries)
+	a.Topic, a.Retries = cmp.Or(a.Topic, t.Name), cmp.Or(a.Retries, retriesOf(del, t.retries()))
 	if a.Event == (policy.Event{}) {
 		a.Event = policy.EventOf(a.Err, t.Event)
 	}

@@ -2,9 +2,11 @@ package dispatch
 
 import (
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/dispatch/internal/rank"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -13,7 +15,8 @@ import (
 type topic struct {
 	Topic
 	of     *Dispatcher
-	ageing time.Duration // set before anything is claimed
+	kept   atomic.Pointer[policy.Retries] // what an operator has set; nil: nothing
+	ageing time.Duration                  // set before anything is claimed
 	// targets are the topics that it gives way to while they are full.
 	targets []string
 

@@ -158,7 +158,7 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
 	j := Judge{Store: d.store, Policy: policy.Func(d.decide), Owner: d.cfg.Owner}
-	attempt, decision := j.fail(st, &t.Topic, del, err, ran)
+	attempt, decision := j.fail(st, &t.Topic, t.retries(), del, err, ran)
 	d.tell(t, del, &attempt, &decision)
 }
 
@@ -168,6 +168,10 @@ func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decis
 		e := decision.Event
 		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
 			decision.Action.String(), decision.Alert.String(), decision.Degrade.String())
+	}
+	if o, ok := d.cfg.Observer.(RetryObserver); ok && decision.Action == policy.Retry && !decision.Throttled &&
+		a.Number >= policy.DefaultAttempts {
+		o.RetriedOften(t.Name)
 	}
 	if d.cfg.Events != nil {
 		d.happened(t, del, phaseOf(a), a, decision)

@@ -24,7 +24,7 @@ func TestFailureIsRecordedAndExhausted(t *testing.T) {
 			time.Sleep(time.Second)
 			return pawl.OfKind("Download", errBroken)
 		})
-		c.Owner = "me"
+		c.Owner, c.Topics[0].Retries.Attempts = "me", 10
 		c.UntilEmpty = true
 		r.run(c)
 		equal(r, r.ended(), nil)

@@ -28,8 +28,10 @@ type fault struct {
 }
 
 const (
-	obeys = "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4}}\n"
-	good  = "cat > /dev/null\n"
+	obeys   = "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4}}\n"
+	patient = "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4,\n" +
+		"  retry: {for: 1h, backoff: {base: 10ms, max: 1s}}}}\n"
+	good = "cat > /dev/null\n"
 	// limited has a limit called api, which stands before it.
 	limited = "topics: {mail: {handler: exec, command: sh ./handle.sh, concurrency: 4, limits: [api]}}\n"
 )
@@ -96,6 +98,15 @@ func faults() map[string]fault {
 			in.send(8, "mail")
 			depth(in, "delayed", 8)
 		}, mendAt: "4.", mend: behaves(good)},
+		"PawlRetriedOften": {
+			config: patient, cause: func(in *incident) {
+				behaves("echo no such host >&2; exit 75\n")(in)
+				in.fill["KIND"] = "Command"
+				in.send(3, "mail")
+				depth(in, "delayed", 3)
+				in.until("pawl messages ls --topic mail -o jsonl", `…"attempt":11…`)
+			}, mendAt: "4.", mend: behaves(good),
+		},
 		"PawlCriticalFailure": {
 			config: obeys +
 				"policy: {overrides: [{match: {kind: Command}, retry: false, dead_letter: always, alert: critical}]}\n",

@@ -75,6 +75,8 @@ var (
 		[]string{labelDomain, labelType, labelPhase, labelKind, labelAction, labelAlert}}
 	failures = description{"pawl_failures_total",
 		"Failures of deliveries, by kind.", []string{labelTopic, labelKind}}
+	retriedOften = description{"pawl_deliveries_retried_often_total",
+		"Retries of deliveries that have failed ten times or more.", []string{labelTopic}}
 	wentBack = description{"pawl_store_went_back_total",
 		"How often the store had lost what this process had been told was stored: it is an older copy.", nil}
 	degraded = description{"pawl_failures_ignored_total",

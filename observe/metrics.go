@@ -33,7 +33,7 @@ type Metrics struct {
 	bounds bounds
 	grown  growth
 
-	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures, wentBack,
+	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures, retriedOften, wentBack,
 	eventsEmitted, eventsDropped, eventsRefused *prometheus.CounterVec
 	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey, paused *prometheus.GaugeVec
 	storeTime, queueWait, attemptTime, deliveryTime                                            *histogram
@@ -56,7 +56,8 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 		storeCalls: c.counter(storeCalls), storeItems: c.counter(storeItems), claimed: c.counter(claimed),
 		settled: c.counter(settled), givenBack: c.counter(givenBack), refused: c.counter(refused),
 		decisions: c.counter(decisions), degraded: c.counter(degraded), failures: c.counter(failures),
-		wentBack: c.counter(wentBack), eventsEmitted: c.counter(events), eventsDropped: c.counter(eventsDropped),
+		retriedOften: c.counter(retriedOften), wentBack: c.counter(wentBack), eventsEmitted: c.counter(events),
+		eventsDropped: c.counter(eventsDropped),
 		eventsRefused: c.counter(eventsRefused),
 		running:       c.gauge(running), slots: c.gauge(slots), zombies: c.gauge(zombies), local: c.gauge(local),
 		depth: c.gauge(depth), depthAt: c.gauge(depthAt), oldest: c.gauge(oldest), paused: c.gauge(paused),
@@ -150,6 +151,11 @@ func (m *Metrics) Settled(topic, verdict string, deliveries int, done []time.Dur
 // GivenBack records deliveries that a handler gave back.
 func (m *Metrics) GivenBack(topic string, deliveries int) {
 	m.givenBack.WithLabelValues(m.bounds.value(labelTopic, topic)).Add(float64(deliveries))
+}
+
+// RetriedOften records a retry of a delivery that has failed often.
+func (m *Metrics) RetriedOften(topic string) {
+	m.retriedOften.WithLabelValues(m.bounds.value(labelTopic, topic)).Inc()
 }
 
 // Refused records verdicts that changed nothing.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"encoding/json"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -20,6 +21,53 @@ type Retries struct {
 	For time.Duration
 	// Base and Max are those of the [Backoff].
 	Base, Max time.Duration
+}
+
+// DefaultRetryFor is for how long a topic is retried that says nothing else: no restart of a downstream is to kill
+// its messages.
+const DefaultRetryFor = 24 * time.Hour
+
+// RetriesTopic is the topic of the state (package statesync) in which operators keep Retries, by topic. They count
+// before those that a program states.
+const RetriesTopic = "retries"
+
+// Or returns r, with the fields of otherwise where it has none.
+func (r Retries) Or(otherwise Retries) Retries {
+	return Retries{cmp.Or(r.Attempts, otherwise.Attempts), cmp.Or(r.For, otherwise.For),
+		cmp.Or(r.Base, otherwise.Base), cmp.Or(r.Max, otherwise.Max)}
+}
+
+// retriesJSON is the JSON of Retries: what is zero is left out.
+type retriesJSON struct {
+	For      float64      `json:"for_seconds,omitzero"`
+	Attempts int          `json:"attempts,omitzero"`
+	Backoff  *backoffJSON `json:"backoff,omitempty"`
+}
+
+type backoffJSON struct {
+	Base float64 `json:"base_seconds,omitzero"`
+	Max  float64 `json:"max_seconds,omitzero"`
+}
+
+// MarshalJSON returns r as JSON, with durations in seconds.
+func (r Retries) MarshalJSON() ([]byte, error) {
+	j := retriesJSON{For: r.For.Seconds(), Attempts: r.Attempts}
+	if r.Base != 0 || r.Max != 0 {
+		j.Backoff = &backoffJSON{r.Base.Seconds(), r.Max.Seconds()}
+	}
+	return json.Marshal(j)
+}
+
+// UnmarshalJSON reads what MarshalJSON writes, and refuses what Validate refuses.
+func (r *Retries) UnmarshalJSON(text []byte) error {
+	var j retriesJSON
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	b := cmp.Or(j.Backoff, new(backoffJSON))
+	span := func(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
+	*r = Retries{j.Attempts, span(j.For), span(b.Base), span(b.Max)}
+	return r.Validate()
 }
 
 // longestPause is how far pauses grow without a Max.

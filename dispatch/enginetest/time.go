@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/statesync"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -86,6 +89,32 @@ var timeScenarios = []Scenario{
 				return nil
 			}))
 			r.balanced("a", 2, 0)
+		}},
+	{Text: "A dispatcher that runs soon follows what an operator sets about retries.",
+		Name: "RetriesAreSet", Needs: needs(store.CanState, store.CanDeadLetters), Test: func(r *Rig) {
+			kept, err := statesync.New[policy.Retries](r.store, policy.RetriesTopic, statesync.Config{})
+			if err != nil {
+				r.Fatal(err)
+			}
+			own, err := policy.NewMatrix(nil)
+			if err != nil {
+				r.Fatal(err)
+			}
+			of := topic("a", 2, func(context.Context, *pawl.Delivery) error { return errBroken })
+			of.Retries = policy.Retries{Attempts: policy.MaxAttempts, Base: time.Millisecond, Max: 20 * time.Millisecond}
+			r.startWith(r.store, dispatch.Config{Policy: own, Topics: []dispatch.Topic{of}})
+			r.append(pawl.Message{ID: "x", Topic: "a"})
+			r.until("it is retried", func() bool { return r.stats()["a"].Retried > 20 })
+			few := policy.Retries{Attempts: 3}
+			if _, err := kept.Put(context.Background(), "a", few, statesync.AnyVersion); err != nil {
+				r.Fatal(err)
+			}
+			r.until("it is a dead letter", func() bool { return r.stats()["a"].Dead == 1 })
+			r.append(pawl.Message{ID: "y", Topic: "a"})
+			r.until("the next one is, too", func() bool { return r.stats()["a"].Dead == 2 })
+			if y := r.dead()["y"]; y.Attempts != 3 {
+				r.Errorf("it was tried %d times", y.Attempts)
+			}
 		}},
 	{Text: "An idle dispatcher soon starts an appended message.",
 		Name: "PickupIsQuick", Test: func(r *Rig) { pickup(r, r.store) }},

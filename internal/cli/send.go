@@ -24,7 +24,7 @@ type sendFlags struct {
 	id, key, unique, uniqueScope string
 	uniqueFor                    string
 	priority                     int
-	delay                        duration
+	delay, retryFor              duration
 	at                           point
 	headers                      facts
 	file                         string
@@ -44,7 +44,7 @@ stored twice. Then the exit code is 75.
 With --jsonl, standard input has a message a line:
 
   {"topic","id","key","priority","body" | "body_base64","headers","not_before" | "delay_seconds",
-   "unique_key","unique_for_seconds"}
+   "retry_for_seconds","unique_key","unique_for_seconds"}
 
 All fields are optional; lines without a topic go to TOPIC. Lines are appended in
 batches, in their order, and every line that is counted is stored. It ends with
@@ -75,6 +75,7 @@ is answered as soon as it is durable, or refused, before that count:
 	fl.IntVar(&f.priority, "priority", 0, "from 0 to 100; waiting counts like priority")
 	fl.Var(&f.delay, "delay", "deliver it no sooner than this long from now")
 	fl.Var(&f.at, "at", "deliver it no sooner than at this time")
+	fl.Var(&f.retryFor, "retry-for", "for how long its failures are retried (default: what the topic says)")
 	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` exists")
 	fl.StringVar(&f.uniqueFor, "unique-for", "",
 		"for how long the key is taken: a duration, forever, or until-claimed: until a worker has it (default: while the message lives)")
@@ -179,6 +180,12 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 		}
 		m.Delay = max(0, time.Until(f.at.Time))
 	}
+	switch {
+	case f.retryFor > 0:
+		m.RetryFor(time.Duration(f.retryFor))
+	case f.retryFor < 0:
+		return m, usage("such as --retry-for 48h", "--retry-for: a duration above 0 is needed")
+	}
 	m.Unique = pawl.Unique{Key: f.unique, Scope: f.uniqueScope}
 	switch f.uniqueFor {
 	case "":
@@ -232,7 +239,7 @@ func readBody(r io.Reader) ([]byte, error) {
 
 // sendLines appends what standard input has.
 func (s *session) sendLines(c *cobra.Command, args []string, f *sendFlags) error {
-	for _, name := range []string{"id", "key", "priority", "delay", "at", "unique", "unique-for", "unique-scope",
+	for _, name := range []string{"id", "key", "priority", "delay", "at", "retry-for", "unique", "unique-for", "unique-scope",
 		"header", "file"} {
 		if c.Flags().Changed(name) {
 			return usage("leave out --"+name+"; every line has its own",

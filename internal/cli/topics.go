@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -178,6 +179,8 @@ type settingFlags struct {
 	deadline, ageing, retain duration
 	park                     bool
 	maxWaiting, version      int64
+	retryFor, base, max      duration
+	attempts                 int
 }
 
 // topicSettings is the JSON of `pawl topics set`.
@@ -185,6 +188,8 @@ type topicSettings struct {
 	Topic string      `json:"topic"`
 	Order store.Order `json:"order"`
 	operate.Settings
+	// Retries is what operators have set, and nothing of what pawl.yaml and programs say.
+	Retries policy.Retries `json:"retries"`
 }
 
 func (s *session) topicsSet() *cobra.Command {
@@ -199,11 +204,18 @@ the settings since.
 
 With --max-waiting an append is refused while so many messages are waiting or delayed, by
 figures that are a second old at most; the error says when to try again. What handlers
-emit is never refused, nor what is retried or replayed. Kafka refuses this setting.`,
+emit is never refused, nor what is retried or replayed. Kafka refuses this setting.
+
+--retry-for, --retry-attempts, --backoff-base and --backoff-max say how failures are
+retried, before pawl.yaml and programs, until they are set to 0. Running workers follow
+within two seconds, with the next failure of each message. They change neither the rules
+of pipelines nor that permanent failures are not retried.`,
 		Example: `  pawl topics set mail --order key --deadline 2m
   pawl topics set mail --park --retain 1d
   pawl topics set fetch --retry tail
   pawl topics set mail --max-waiting 100000
+  pawl topics set mail --retry-for 3d --backoff-max 30m
+  pawl topics set mail --retry-for 0 --backoff-max 0
   pawl topics set mail`,
 		RunE: func(c *cobra.Command, args []string) error {
 			find := part[store.Topics]
@@ -220,6 +232,10 @@ emit is never refused, nor what is retried or replayed. Kafka refuses this setti
 				}
 			}
 			t, err := s.setTopic(c, topics, args[0], &f)
+			var r policy.Retries
+			if err == nil {
+				r, err = s.setRetries(c, args[0], &f)
+			}
 			if err != nil {
 				return cannot(err, "set topic %s", args[0])
 			}
@@ -228,9 +244,10 @@ emit is never refused, nor what is retried or replayed. Kafka refuses this setti
 					return err
 				}
 			}
-			return s.one(topicSettings{t.Name, t.Order, operate.FormSettings(&t)}, func(w io.Writer) {
-				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retry %s, retain %v, max waiting %d, version %d\n",
-					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.RetriesAt(), t.Retain, t.MaxWaiting, t.Version)
+			return s.one(topicSettings{t.Name, t.Order, operate.FormSettings(&t), r}, func(w io.Writer) {
+				fmt.Fprintf(w, "topic %s: order %s, deadline %v, ageing %v, park %v, retry %s, retain %v, max waiting %d%s, version %d\n",
+					t.Name, t.Order, t.Deadline, t.Ageing, t.Park, t.RetriesAt(), t.Retain, t.MaxWaiting, retriesText(r),
+					t.Version)
 			})
 		},
 	}
@@ -244,6 +261,10 @@ emit is never refused, nor what is retried or replayed. Kafka refuses this setti
 	fl.Var(&f.retain, "retain", "how long to keep acked messages, for explain; 0s keeps none")
 	fl.Int64Var(&f.maxWaiting, "max-waiting", 0,
 		"how many messages may wait until appends are refused; 0 is no bound")
+	fl.Var(&f.retryFor, "retry-for", "for how long a message is retried; 0 leaves it to the workers")
+	fl.IntVar(&f.attempts, "retry-attempts", 0, "how often a message is tried; 0 leaves it to the workers")
+	fl.Var(&f.base, "backoff-base", "the shortest wait before a retry; 0 leaves it to the workers")
+	fl.Var(&f.max, "backoff-max", "the longest wait before a retry; 0 leaves it to the workers")
 	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
 	return c
 }
@@ -265,6 +286,41 @@ func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f
 	given("max-waiting", func() { change.MaxWaiting = &f.maxWaiting })
 	given("if-version", func() { change.IfVersion = &f.version })
 	return operate.SetTopic(c.Context(), topics, name, change, s.dryRun)
+}
+
+// setRetries changes what operators say about retries, if a flag does, and returns it.
+func (s *session) setRetries(c *cobra.Command, topic string, f *settingFlags) (policy.Retries, error) {
+	var change operate.RetriesChange
+	for name, set := range map[string]func(){
+		"retry-for":      func() { change.For = new(time.Duration(f.retryFor)) },
+		"retry-attempts": func() { change.Attempts = &f.attempts },
+		"backoff-base":   func() { change.Base = new(time.Duration(f.base)) },
+		"backoff-max":    func() { change.Max = new(time.Duration(f.max)) },
+	} {
+		if c.Flags().Changed(name) {
+			set()
+		}
+	}
+	if change == (operate.RetriesChange{}) {
+		kept, err := operate.Retries(c.Context(), s.opened, topic)
+		return kept.Retries, err
+	}
+	return operate.SetRetries(c.Context(), s.opened, s.who(), topic, change, s.dryRun)
+}
+
+// retriesText is what operators say about retries, for a line of settings.
+func retriesText(r policy.Retries) string {
+	var text strings.Builder
+	add := func(name string, set bool, value any) {
+		if set {
+			fmt.Fprintf(&text, ", %s %v", name, value)
+		}
+	}
+	add("retry for", r.For > 0, r.For)
+	add("retry attempts", r.Attempts > 0, r.Attempts)
+	add("backoff base", r.Base > 0, r.Base)
+	add("backoff max", r.Max > 0, r.Max)
+	return text.String()
 }
 
 // removedTopic is what a removal removes, as JSON.
@@ -326,6 +382,11 @@ func (s *session) removeTopic(c *cobra.Command, remover store.Topics, name strin
 	}
 	r.Cancelled, r.Purged, err = s.clearTopic(ctx, name, r.Cancelled+r.Purged > 0)
 	if err == nil {
+		none := operate.RetriesChange{Attempts: new(int), For: new(time.Duration), Base: new(time.Duration),
+			Max: new(time.Duration)}
+		_, err = operate.SetRetries(ctx, s.opened, s.who(), name, none, false)
+	}
+	if err == nil || errors.Is(err, store.ErrUnsupported) {
 		err = remover.RemoveTopic(ctx, name)
 	}
 	if err != nil && r.Cancelled+r.Purged == 0 {

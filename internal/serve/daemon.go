@@ -184,7 +184,7 @@ func (d *Daemon) build() error {
 			return fmt.Errorf("topic %s: %w", t.Name, err)
 		}
 		d.served, gates[t.Name] = append(d.served, c), &c.gate
-		topics = append(topics, c.dispatched(d.store))
+		topics = append(topics, c.dispatched())
 	}
 	topics = append(topics, d.host.Topics()...)
 	declared := newDeclaring(d.store, d.owner(), d.Logger)

@@ -92,7 +92,7 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 			t.Fatal(err)
 		}
 		c.gate.wake = func() {}
-		d.served, topics = append(d.served, c), append(topics, c.dispatched(d.store))
+		d.served, topics = append(d.served, c), append(topics, c.dispatched())
 	}
 	if d.dispatcher, err = dispatch.New(s, dispatch.Config{Topics: topics}); err != nil {
 		t.Fatal(err)

@@ -41,6 +41,7 @@ type Door struct {
 	listener net.Listener
 	server   *http.Server
 	wg       sync.WaitGroup
+	stop     context.CancelFunc
 }
 
 // OpenDoor listens, and serves the API of s; nil if that is off. The error is an [ErrListen] if it cannot listen.
@@ -56,10 +57,15 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 	for _, t := range c.Topics {
 		retries[t.Name] = t.Retries
 	}
+	var kept sync.Map // what operators have set, by topic
 	made, err := api.New(s, api.Config{
 		Access: access, BasePath: c.API.BasePath, Policy: c.Policy, Events: c.Events, Board: c.Board, Rooms: c.Rooms,
 		Owner: c.Owner, Version: c.Version, Logger: c.Logger,
-		Retries: func(topic string) policy.Retries { return retriesOn(s, retries[topic]) },
+		Retries: func(topic string) policy.Retries {
+			set, _ := kept.Load(topic)
+			own, _ := set.(policy.Retries)
+			return dispatch.RetriesOn(s, own.Or(retries[topic]))
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -69,11 +75,15 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 		made.Close()
 		return nil, fmt.Errorf("%w: %w", ErrListen, err)
 	}
-	d := &Door{api: made, listener: l, server: made.Server()}
+	ctx, stop := context.WithCancel(context.Background())
+	d := &Door{api: made, listener: l, server: made.Server(), stop: stop}
 	if d.tooOpen(&access) {
 		d.Close()
 		return nil, fmt.Errorf("%w: %s can be reached from other machines, and api has no tokens", ErrListen, l.Addr())
 	}
+	d.wg.Go(func() {
+		dispatch.WatchRetries(ctx, s, func(topic string, r policy.Retries) { kept.Store(topic, r) })
+	})
 	d.wg.Go(func() {
 		err := d.serve(&c.API)
 		if !errors.Is(err, http.ErrServerClosed) {
@@ -152,6 +162,7 @@ func (d *Door) Close() {
 		_ = d.server.Close()
 	}
 	_ = d.listener.Close()
+	d.stop()
 	d.wg.Wait()
 	d.api.Close()
 }

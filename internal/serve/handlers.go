@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
@@ -15,7 +14,6 @@ import (
 	hook "github.com/pawl-dev/pawl/handler/http"
 	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -106,27 +104,13 @@ func newServedTopic(t config.Topic, p *programs, replies *hook.Replies, all limi
 }
 
 // dispatched is the topic as the dispatcher knows it.
-func (c *servedTopic) dispatched(s store.Store) dispatch.Topic {
+func (c *servedTopic) dispatched() dispatch.Topic {
 	t := &c.topic
 	return dispatch.Topic{
 		Name: t.Name, Handler: c, Concurrency: c.slots(t.Concurrency), Reserved: t.Reserved,
 		Lease: t.Lease, Settings: t.Settings, Limits: c.limits,
-		Retries: retriesOn(s, t.Retries),
+		Retries: t.Retries,
 	}
-}
-
-// DefaultRetryFor is for how long messages are retried that no row of a pipeline, and no
-// setting of their topic, bounds: no restart of a downstream is to kill them.
-const DefaultRetryFor = 24 * time.Hour
-
-// retriesOn is what a topic says about retries, with the default. Where a retry is kept
-// in the process, as over Kafka, the default is that of the policy.
-func retriesOn(s store.Store, r policy.Retries) policy.Retries {
-	d, ok := store.As[store.Describer](s)
-	if r.Attempts == 0 && r.For == 0 && ok && d.Describe().Capabilities.Has(store.CanDelay) {
-		r.For = DefaultRetryFor
-	}
-	return r
 }
 
 // Handle implements pawl.Handler.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -19,9 +20,10 @@ topics:
 `)
 	want := []policy.Retries{{For: 24 * time.Hour}, {Attempts: 3},
 		{For: time.Hour, Base: time.Second, Max: 2 * time.Second}, {For: 24 * time.Hour, Max: time.Minute}}
+	s := memory.New(memory.Config{})
 	for i := range c.Topics {
 		served := &servedTopic{topic: c.Topics[i], runner: plain{}}
-		if got := served.dispatched(memory.New(memory.Config{})).Retries; got != want[i] {
+		if got := dispatch.RetriesOn(s, served.dispatched().Retries); got != want[i] {
 			t.Errorf("%s: %+v, want %+v", c.Topics[i].Name, got, want[i])
 		}
 	}

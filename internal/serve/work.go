@@ -121,7 +121,7 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 		settings := c.Declared
 		settings.Name = name
 		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings,
-			Limits: limits, Retries: retriesOn(s, policy.Retries{})}
+			Limits: limits}
 		gates[name] = &w.gate
 	}
 	return dispatch.New(newGated(newDeclaring(s, c.Owner, c.Logger), gates, nil), dispatch.Config{

@@ -15,6 +15,7 @@ import (
 type Draft struct {
 	pawl.Message
 	NotBefore time.Time // zero: none was stated
+	retryFor  time.Duration
 }
 
 // At returns the message as it is to be appended now. What is due already has no
@@ -31,7 +32,7 @@ func (d *Draft) At(now time.Time) pawl.Message {
 // is null counts as left out. The error is an [*Error].
 //
 //	{"topic", "id", "key" | "key_base64", "priority", "body" | "body_base64" | "json", "headers",
-//	 "not_before" | "delay_seconds", "unique_key", "unique_for_seconds" | "unique": {"key", "scope",
+//	 "not_before" | "delay_seconds", "retry_for_seconds", "unique_key", "unique_for_seconds" | "unique": {"key", "scope",
 //	 "for_seconds" | "until_claimed"}}
 //
 // All are optional here. A body is text; an object or array as body is taken as
@@ -48,7 +49,7 @@ func ParseMessage(line []byte) (Draft, error) {
 }
 
 var messageFields = []string{"topic", "id", "key", "key_base64", "priority", "body", "body_base64", "json", "headers",
-	"not_before", "delay_seconds", "unique", "unique_key", "unique_for_seconds"}
+	"not_before", "delay_seconds", "retry_for_seconds", "unique", "unique_key", "unique_for_seconds"}
 
 // group returns which fields exclude each other.
 var group = map[string]string{
@@ -75,6 +76,10 @@ func (s *scanner) draft(d *Draft) {
 		}
 		s.messageValue(field, d)
 	})
+	if d.retryFor > 0 {
+		d.RetryFor(d.retryFor)
+		d.retryFor = 0
+	}
 }
 
 // fieldSet remembers the fields of an object.
@@ -125,6 +130,12 @@ func (s *scanner) messageValue(field string, d *Draft) {
 		d.NotBefore = s.time()
 	case "delay_seconds":
 		d.Delay = s.seconds()
+	case "retry_for_seconds":
+		s.peek()
+		at := s.pos
+		if d.retryFor = s.seconds(); s.err == nil && d.retryFor == 0 {
+			s.fail(at, "retry_for_seconds is more than 0")
+		}
 	case "unique":
 		s.unique(&d.Unique)
 	case "unique_key":

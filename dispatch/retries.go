@@ -1,0 +1,63 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/statesync"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// RetriesOn returns what a topic of s says about retries, with the default. Where a retry is kept in the process, as
+// over Kafka, the default is that of the policy.
+func RetriesOn(s store.Store, r policy.Retries) policy.Retries {
+	if r.Attempts == 0 && r.For == 0 && store.Can(s, store.CanDelay) {
+		r.For = policy.DefaultRetryFor
+	}
+	return r
+}
+
+// WatchRetries tells what operators have set about the retries of topics (`pawl topics set`) and every change of it,
+// until ctx ends; a zero value is that nothing is set any more. A store without a state has nothing.
+func WatchRetries(ctx context.Context, s store.Store, set func(topic string, r policy.Retries)) {
+	kept, err := statesync.New[policy.Retries](s, policy.RetriesTopic, statesync.Config{Every: time.Second})
+	if err != nil {
+		return
+	}
+	for v := range kept.Watch(ctx, "") {
+		if v.Deleted {
+			v.Value = policy.Retries{}
+		}
+		set(v.Key, v.Value)
+	}
+}
+
+func (d *Dispatcher) watchRetries() {
+	WatchRetries(d.claimIO, d.store, func(topic string, r policy.Retries) {
+		if t := d.byName[topic]; t != nil {
+			t.kept.Store(&r)
+		}
+	})
+}
+
+// retries is what an operator or the topic says about retries.
+func (t *topic) retries() policy.Retries {
+	if kept := t.kept.Load(); kept != nil {
+		return kept.Or(t.Retries)
+	}
+	return t.Retries
+}
+
+// retriesOf is what a delivery, or r, says about retries. The attempts that a topic is given bound no message that
+// says for how long.
+func retriesOf(del *pawl.Delivery, r policy.Retries) policy.Retries {
+	if del == nil {
+		return r
+	}
+	if own := del.RetriedFor(); own > 0 {
+		r.For, r.Attempts = own, 0
+	}
+	return r
+}

@@ -1,0 +1,160 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/statesync"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// tried is a handler that always fails, and notes when and how often.
+type tried struct {
+	sync.Mutex
+	at []time.Time
+}
+
+func (h *tried) Handle(context.Context, *pawl.Delivery) error {
+	h.Lock()
+	defer h.Unlock()
+	h.at = append(h.at, time.Now())
+	return errors.New("no")
+}
+
+func (h *tried) count() int {
+	h.Lock()
+	defer h.Unlock()
+	return len(h.at)
+}
+
+// alwaysFailing runs a dispatcher whose handler always fails until the test ends.
+func alwaysFailing(t *testing.T, s store.Store, r policy.Retries, o dispatch.Observer, m pawl.Message) *tried {
+	t.Helper()
+	h := &tried{}
+	d, err := dispatch.New(s, dispatch.Config{Observer: o, Logger: slog.New(slog.DiscardHandler),
+		Topics: []dispatch.Topic{{Name: "t", Handler: h, Retries: r}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Topic = "t"
+	if err := store.Send(t.Context(), s, m); err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+// deadOf is how many dead letters there are.
+func deadOf(t *testing.T, s *memory.Store) int64 {
+	t.Helper()
+	stats, err := s.Stats(t.Context(), "t")
+	if err != nil || len(stats) != 1 {
+		t.Fatal(stats, err)
+	}
+	return stats[0].Dead
+}
+
+// oftens counts retries of what has failed often.
+type oftens struct {
+	witness
+	mu    sync.Mutex
+	often int
+}
+
+func (o *oftens) RetriedOften(string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.often++
+}
+
+// A program that says nothing loses no message to a restart of a downstream that takes hours.
+func TestRetriedForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, o := memory.New(memory.Config{}), &oftens{}
+		h := alwaysFailing(t, s, policy.Retries{}, o, pawl.Message{})
+		time.Sleep(12 * time.Hour)
+		if n := deadOf(t, s); n != 0 || h.count() < 50 {
+			t.Errorf("%d dead after 12 hours and %d attempts", n, h.count())
+		}
+		o.mu.Lock()
+		if o.often < h.count()-policy.DefaultAttempts || o.often > h.count()-policy.DefaultAttempts+1 {
+			t.Errorf("told of %d retries of %d attempts", o.often, h.count())
+		}
+		o.mu.Unlock()
+		time.Sleep(36 * time.Hour)
+		if n := deadOf(t, s); n != 1 {
+			t.Errorf("%d dead after two days", n)
+		}
+	})
+}
+
+// What an operator sets counts in a running dispatcher within two seconds, and no longer once it is removed.
+func TestOperatorsSetRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{})
+		kept, err := statesync.New[policy.Retries](s, policy.RetriesTopic, statesync.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := alwaysFailing(t, s, policy.Retries{Base: time.Second, Max: time.Second}, nil, pawl.Message{})
+		time.Sleep(10 * time.Second)
+		if _, err := kept.Put(t.Context(), "t", policy.Retries{Base: time.Hour, Max: time.Hour}, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		before := h.count()
+		time.Sleep(50 * time.Minute)
+		if n := h.count(); before < 9 || n != before {
+			t.Errorf("%d attempts, and %d once retries wait for an hour", before, n)
+		}
+		if _, err := kept.Delete(t.Context(), "t", statesync.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if n := h.count(); n < before+100 {
+			t.Errorf("%d attempts after %d, since the setting was removed", n, before)
+		}
+		if _, err := kept.Put(t.Context(), "t", policy.Retries{Attempts: 2}, statesync.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(4 * time.Second)
+		if n := deadOf(t, s); n != 1 {
+			t.Errorf("%d dead after two attempts", n)
+		}
+	})
+}
+
+// A message that says for how long it is retried outlives the attempts of its topic.
+func TestAMessageSaysForHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{})
+		m := pawl.Message{}
+		m.RetryFor(2 * time.Hour)
+		h := alwaysFailing(t, s, policy.Retries{Attempts: 2}, nil, m)
+		time.Sleep(time.Hour)
+		if n := deadOf(t, s); n != 0 || h.count() < 10 {
+			t.Errorf("%d dead after %d attempts in an hour", n, h.count())
+		}
+		time.Sleep(2 * time.Hour)
+		if n := deadOf(t, s); n != 1 {
+			t.Errorf("%d dead after three hours", n)
+		}
+	})
+}
