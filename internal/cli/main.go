@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/licences"
 	"github.com/pawl-dev/pawl/internal/terminal"
 )
 
@@ -136,18 +137,27 @@ type versionInfo struct {
 }
 
 func (s *session) versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var legal bool
+	c := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: count(0, 0, "nothing"),
-		Long: "Prints the version of this binary, what it was built from and with.",
+		Long: `Prints the version of this binary, what it was built from and with. With --licenses it
+prints the licences of everything that is linked into it instead.`,
 		Example: `  pawl version
-  pawl version -o json`,
+  pawl version -o json
+  pawl version --licenses`,
 		RunE: func(*cobra.Command, []string) error {
+			if legal {
+				_, err := io.WriteString(s.out, licences.Text)
+				return errors.Join(err, s.out.Flush())
+			}
 			v := version(s.version)
 			return s.one(v, func(w io.Writer) {
 				fmt.Fprintf(w, "pawl %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
 			})
 		},
 	}
+	c.Flags().BoolVar(&legal, "licenses", false, "print the licences of what is linked into it")
+	return c
 }
 
 // version gathers what the linker and the toolchain left in the binary.

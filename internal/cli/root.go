@@ -69,6 +69,7 @@ server, or the memory of one process.`,
 		s.addCommand(root, &c, "nouns")
 	}
 	s.addPipelines(root)
+	s.completeArguments(root)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
 	return root

@@ -21,7 +21,7 @@ func (s *session) topics() *cobra.Command {
 	return noun("topics", "Topics: figures, settings, pause, removal",
 		`A topic says what kind of work a message is; workers name the topics that they
 carry out. Its settings are kept in the store, so that all processes agree.`,
-		s.topicsLs(), s.topicsPause(), s.topicsResume(), s.topicsSet(), s.topicsRm())
+		s.topicsLs(), s.topicsShow(), s.topicsPause(), s.topicsResume(), s.topicsSet(), s.topicsRm())
 }
 
 func (s *session) topicsLs() *cobra.Command {
@@ -231,10 +231,16 @@ of pipelines nor that permanent failures are not retried.`,
 					return err
 				}
 			}
-			t, err := s.setTopic(c, topics, args[0], &f)
-			var r policy.Retries
+			r, err := s.setRetries(c, args[0], &f, true) // first see whether they are valid
+			var t store.Topic
 			if err == nil {
-				r, err = s.setRetries(c, args[0], &f)
+				t, err = s.setTopic(c, topics, args[0], &f)
+			}
+			if errors.Is(err, store.ErrNotFound) && r != (policy.Retries{}) {
+				t, err = store.NewTopic(args[0]), nil // nothing but retries is set
+			}
+			if err == nil {
+				r, err = s.setRetries(c, args[0], &f, s.dryRun)
 			}
 			if err != nil {
 				return cannot(err, "set topic %s", args[0])
@@ -251,7 +257,12 @@ of pipelines nor that permanent failures are not retried.`,
 			})
 		},
 	}
-	fl := c.Flags()
+	f.add(c.Flags())
+	return c
+}
+
+// add declares the flags.
+func (f *settingFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.order, "order", "", "key: messages with the same key in order; none: every message by itself")
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most")
 	fl.Var(&f.ageing, "ageing", "the wait that is worth one point of priority")
@@ -266,7 +277,6 @@ of pipelines nor that permanent failures are not retried.`,
 	fl.Var(&f.base, "backoff-base", "the shortest wait before a retry; 0 leaves it to the workers")
 	fl.Var(&f.max, "backoff-max", "the longest wait before a retry; 0 leaves it to the workers")
 	fl.Int64Var(&f.version, "if-version", 0, "change only if the settings are at this version")
-	return c
 }
 
 // setTopic declares a topic whose settings nobody has stated, and alters another.
@@ -289,7 +299,7 @@ func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f
 }
 
 // setRetries changes what operators say about retries, if a flag does, and returns it.
-func (s *session) setRetries(c *cobra.Command, topic string, f *settingFlags) (policy.Retries, error) {
+func (s *session) setRetries(c *cobra.Command, topic string, f *settingFlags, dry bool) (policy.Retries, error) {
 	var change operate.RetriesChange
 	for name, set := range map[string]func(){
 		"retry-for":      func() { change.For = new(time.Duration(f.retryFor)) },
@@ -305,7 +315,7 @@ func (s *session) setRetries(c *cobra.Command, topic string, f *settingFlags) (p
 		kept, err := operate.Retries(c.Context(), s.opened, topic)
 		return kept.Retries, err
 	}
-	return operate.SetRetries(c.Context(), s.opened, s.who(), topic, change, s.dryRun)
+	return operate.SetRetries(c.Context(), s.opened, s.who(), topic, change, dry)
 }
 
 // retriesText is what operators say about retries, for a line of settings.

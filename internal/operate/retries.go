@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/statesync"
 	"github.com/pawl-dev/pawl/store"
@@ -58,8 +59,11 @@ func SetRetries(ctx context.Context, s store.Store, who, topic string, c Retries
 		set(&next.For, c.For)
 		set(&next.Base, c.Base)
 		set(&next.Max, c.Max)
-		if err := next.Validate(); err != nil || dry || next == v.Value {
-			return next, err
+		if err := next.Validate(); err != nil {
+			return next, pawl.Invalid("retry", "%v", err)
+		}
+		if dry || next == v.Value {
+			return next, nil
 		}
 		if next == (policy.Retries{}) {
 			_, err = kept.Delete(ctx, topic, v.Version)

@@ -79,6 +79,12 @@ func set[T any](to, from *T) {
 	}
 }
 
+// serves reports whether a worker that is alive is registered for a topic.
+func (w *Worker) serves(topic string) bool {
+	return w.Registration != nil && w.Alive != nil && *w.Alive &&
+		slices.ContainsFunc(w.Topics, func(t roster.Topic) bool { return t.Topic == topic })
+}
+
 // Unused returns the figures of a topic that is to be removed, unless somebody works on it or something is in it;
 // with force, that may be waiting messages and dead letters.
 func Unused(ctx context.Context, s store.Store, topics store.Topics, name string, force bool) (*store.TopicStats, error) {
@@ -100,9 +106,7 @@ func Unused(ctx context.Context, s store.Store, topics store.Topics, name string
 	}
 	for i := range workers {
 		w := &workers[i]
-		if w.Alive != nil && *w.Alive && slices.ContainsFunc(w.Topics, func(t roster.Topic) bool {
-			return t.Topic == name
-		}) {
+		if w.serves(name) {
 			return nil, refuse("stop it first", "worker %s serves it", w.Owner)
 		}
 	}
