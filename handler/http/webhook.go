@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // Config says where deliveries go. URL is required.
@@ -217,5 +218,5 @@ func (h *Hook) failed(ctx context.Context, c *clock, err error) error {
 	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		facts = policy.Connect
 	}
-	return policy.With(pawl.OfKind(policy.KindService, err), facts)
+	return policy.With(pawl.OfKind(policy.KindService, tlscause.Explain(err, tlscause.Advice{})), facts)
 }

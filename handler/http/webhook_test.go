@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -262,6 +263,27 @@ func TestARepliedVerdict(t *testing.T) {
 		if _, err := handle(bad); err == nil || !strings.Contains(err.Error(), "not a verdict") ||
 			pawl.Describe(err).Kind != policy.KindService {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// A web service whose certificate nobody here knows, or that has no TLS, is told by the cause.
+func TestTLSFailuresNameWhatToChange(t *testing.T) {
+	secure, plain := httptest.NewUnstartedServer(nil), httptest.NewServer(nil)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	t.Cleanup(plain.Close)
+	for url, want := range map[string]string{
+		secure.URL: "SSL_CERT_FILE", strings.Replace(plain.URL, "http:", "https:", 1): "offers no TLS",
+	} {
+		h, err := New(Config{URL: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(h.Close)
+		if err := h.Handle(t.Context(), delivery()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", url, err, want)
 		}
 	}
 }

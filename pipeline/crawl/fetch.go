@@ -18,6 +18,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // The kinds of failure of a download, beside those of [Rules].
@@ -240,6 +241,8 @@ func (f *fetcher) failed(ctx context.Context, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		facts = 0
 	}
+	err = tlscause.Explain(err, tlscause.Advice{Name: "only the owner of the site can change that",
+		Plain: "its URLs begin with http://"})
 	return policy.With(pawl.OfKind(KindTransfer, err), facts)
 }
 

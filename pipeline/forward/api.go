@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 const (
@@ -130,7 +132,7 @@ func (c *client) unanswered(method string, err error) error {
 	if strings.Contains(err.Error(), c.token) {
 		err = errors.New(c.mask(err.Error()))
 	}
-	return fmt.Errorf("%s: %w", method, err)
+	return fmt.Errorf("%s: %w", method, tlscause.Explain(err, tlscause.Advice{}))
 }
 
 func (c *client) mask(s string) string { return strings.ReplaceAll(s, c.token, "[token]") }

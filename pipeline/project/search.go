@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // search is a client of OpenSearch or Elasticsearch. The few calls needed are the same in both.
@@ -117,6 +118,8 @@ func (s *search) callAs(ctx context.Context, id, method, path string, body []byt
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
+		err = tlscause.Explain(err, tlscause.Advice{Authority: "name its file in ca_file of the sink",
+			Name: "use a name that it states in url of the sink"})
 		return fmt.Errorf("%w (request %s)", err, id)
 	}
 	defer func() { _ = res.Body.Close() }()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 const (
@@ -225,7 +226,7 @@ func (c *client) open(ctx context.Context, method, api string, query url.Values,
 		if e, ok := errors.AsType[*url.Error](err); ok {
 			err = e.Err
 		}
-		return nil, &uncertainError{api, err}
+		return nil, &uncertainError{api, tlscause.Explain(err, tlscause.Advice{})}
 	}
 	if reply.StatusCode != http.StatusOK {
 		_ = reply.Body.Close()

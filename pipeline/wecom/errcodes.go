@@ -8,7 +8,8 @@ import (
 
 // The kinds of failure of calls to WeCom. They select rows of the policy.
 const (
-	KindBusy        pawl.Kind = "WecomBusy"        // WeCom is busy, or cannot be reached
+	KindBusy        pawl.Kind = "WecomBusy"        // WeCom says that it is busy
+	KindAway        pawl.Kind = "WecomAway"        // WeCom cannot be reached, or gives no answer
 	KindThrottled   pawl.Kind = "WecomThrottled"   // a limit of WeCom is reached
 	KindConfig      pawl.Kind = "WecomConfig"      // nothing works until a person changes something
 	KindAccount     pawl.Kind = "WecomAccount"     // the customer-service account is not there

@@ -122,7 +122,7 @@ func (p *puller) pull(ctx context.Context, bell doorbell, rang time.Time) error 
 	began, still, advanced := time.Now(), 0, false
 	for slow := 0; ; {
 		pg, err := p.page(ctx, &bell, now.Cursor)
-		if advanced && isBusy(err) && ctx.Err() == nil {
+		if advanced && unanswered(err) && ctx.Err() == nil {
 			// The attempts of this doorbell are no longer relevant: the rest is pulled for a new doorbell, without
 			// the backoff of past failures.
 			return p.ring(ctx, bell)
@@ -207,11 +207,10 @@ func (p *puller) page(ctx context.Context, bell *doorbell, cursor string) (page,
 	}
 }
 
-// isBusy reports whether WeCom had no time for a call, or could not be reached: the next one may succeed.
-func isBusy(err error) bool {
-	e, answered := errors.AsType[*apiError](err)
+// unanswered reports whether WeCom could not be reached, or gave no answer: the next call may succeed.
+func unanswered(err error) bool {
 	_, uncertain := errors.AsType[*uncertainError](err)
-	return answered && e.row.action == again || uncertain
+	return uncertain
 }
 
 // failure describes an error to the policy.
@@ -222,8 +221,14 @@ func (p *puller) failure(ctx context.Context, id string, err error) error {
 	if errors.Is(err, errTakenOver) {
 		return pawl.Release(time.Second, err.Error())
 	}
-	if e, ok := errors.AsType[*apiError](err); ok && e.row.action == park && id != "" {
+	e, answered := errors.AsType[*apiError](err)
+	if answered && e.row.action == park && id != "" {
 		return p.park(ctx, id, e)
+	}
+	if answered && e.row.action == again {
+		p.log.Warn("a pull is given up: WeCom is too busy, and may not be asked again so soon; the next doorbell or "+
+			"reconciliation pulls", "open_kfid", id, "error", err)
+		return nil
 	}
 	return explain(ctx, err, p.halt)
 }
@@ -246,7 +251,7 @@ func explain(ctx context.Context, err error, halt func(context.Context, error) e
 		return pawl.Release(b.in, err.Error())
 	}
 	if _, ok := errors.AsType[*uncertainError](err); ok {
-		return policy.With(pawl.OfKind(KindBusy, err), policy.Connect)
+		return policy.With(pawl.OfKind(KindAway, err), policy.Connect)
 	}
 	e, ok := errors.AsType[*apiError](err)
 	if !ok {

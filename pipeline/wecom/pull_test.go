@@ -2,6 +2,7 @@ package wecom
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -27,6 +28,9 @@ func (s *spoken) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/sync_msg") {
 		text = s.answers[min(s.calls, len(s.answers)-1)]
 		s.calls++
+	}
+	if text == "" {
+		return nil, errors.New("connection reset")
 	}
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text))},
 		nil
@@ -56,16 +60,16 @@ func pullOf(t *testing.T, service *spoken) (rang []doorbell, err error) {
 	return rang, err
 }
 
-// A pull that got on before WeCom was too busy goes on by a doorbell of its own. Its attempts would be counted on
+// A pull that got on before WeCom gave no answer goes on by a doorbell of its own. Its attempts would be counted on
 // otherwise, and the backoff would grow although every attempt stores pages.
 func TestAPullThatGotOnBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rang, err := pullOf(t, &spoken{answers: []string{pageOf(1, 1), tooBusy}})
+		rang, err := pullOf(t, &spoken{answers: []string{pageOf(1, 1), ""}})
 		if err != nil || len(rang) != 1 || rang[0] != (doorbell{Account: "wk1", Token: "ENC"}) {
 			t.Errorf("after a page: %v, rang %v", err, rang)
 		}
-		rang, err = pullOf(t, &spoken{answers: []string{tooBusy}})
-		if pawl.Describe(err).Kind != KindBusy || len(rang) != 0 {
+		rang, err = pullOf(t, &spoken{answers: []string{""}})
+		if pawl.Describe(err).Kind != KindAway || len(rang) != 0 {
 			t.Errorf("without a page: %v, rang %v", err, rang)
 		}
 	})
@@ -138,7 +142,8 @@ func TestALimitWithoutATokenHoldsOnlyThose(t *testing.T) {
 	})
 }
 
-// A call that WeCom is too busy for is repeated three times within the attempt, and no more often.
+// A call that WeCom is too busy for is repeated three times, and the pull is given up then: the next one is made by a
+// doorbell, or by the reconciliation.
 func TestABusyPageIsAskedForThreeTimesMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		busy := []string{tooBusy, tooBusy, tooBusy}
@@ -147,8 +152,8 @@ func TestABusyPageIsAskedForThreeTimesMore(t *testing.T) {
 			t.Errorf("%d calls, %v, rang %v", passing.calls, err, rang)
 		}
 		lasting := &spoken{answers: append(busy, tooBusy, pageOf(1, 0))}
-		if _, err := pullOf(t, lasting); pawl.Describe(err).Kind != KindBusy || lasting.calls != 4 {
-			t.Errorf("%d calls, %v", lasting.calls, err)
+		if rang, err := pullOf(t, lasting); err != nil || len(rang) != 0 || lasting.calls != 4 {
+			t.Errorf("%d calls, %v, rang %v", lasting.calls, err, rang)
 		}
 	})
 }

@@ -75,7 +75,7 @@ func TestATransferWhoseAnswerIsLost(t *testing.T) {
 			text, _ := json.Marshal(&all[0])
 			d := &pawl.Delivery{Message: pawl.Message{ID: all[0].MsgID, Body: text}}
 			err = rp.Handle(t.Context(), d)
-			if about := pawl.Describe(err); lost && about.Kind != KindBusy || !lost && about.Kind != KindSession {
+			if about := pawl.Describe(err); lost && about.Kind != KindAway || !lost && about.Kind != KindSession {
 				t.Fatalf("the first attempt: %v, %v", about.Kind, err)
 			}
 			want := refused

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // explain gives an error of the client its code and, where there is one, the next
@@ -161,23 +161,16 @@ const (
 
 // wrongTLS says what is wrong with TLS, where that is certain.
 func (s *Store) wrongTLS(err error) string {
-	_, noRecord := errors.AsType[tls.RecordHeaderError](err)
-	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, name := errors.AsType[x509.HostnameError](err)
-	op, _ := errors.AsType[*net.OpError](err)
-	switch {
-	case noRecord:
+	if _, none := errors.AsType[tls.RecordHeaderError](err); none {
 		return noTLS
-	case s.tls == nil && strings.Contains(err.Error(), "tls alert record"):
+	}
+	if s.tls == nil && strings.Contains(err.Error(), "tls alert record") {
 		return wantsTLS
-	case unknown:
-		return "the brokers' certificate is signed by an authority that is not known here: name it with ca=FILE"
-	case name:
-		return "the brokers' certificate is for other names: use one of those as the address"
-	case op != nil && op.Op == "remote error": // an alert of TLS
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert of TLS
 		return "the broker refuses the certificate of this process, or misses it: look at cert=FILE&key=FILE"
 	}
-	return ""
+	return tlscause.Of(err, tlscause.Advice{Authority: "name it with ca=FILE", Name: "use a name that it states as the address"})
 }
 
 // refusedUser says why the brokers do not let the user in.

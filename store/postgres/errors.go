@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // Conditions of PostgreSQL that this package tells apart.
@@ -119,7 +119,7 @@ func explain(op, schema, secret string, err error) error {
 		e.Code, e.Hint = f.code, f.hint
 		return e
 	}
-	if hint := wrongTLS(err); hint != "" {
+	if hint := tlscause.Of(err, tlsAdvice); hint != "" {
 		e.Code, e.Hint = store.ErrUnavailable, hint
 		return e
 	}
@@ -146,25 +146,12 @@ func explain(op, schema, secret string, err error) error {
 	return e
 }
 
-// wrongTLS says what to change where it is certain what is wrong with TLS; else it is empty.
-func wrongTLS(err error) string {
-	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
-	_, name := errors.AsType[x509.HostnameError](err)
-	invalid, bad := errors.AsType[x509.CertificateInvalidError](err)
-	switch {
-	case unknown:
-		return "the server's certificate is signed by an authority that is not known here: name its file with " +
-			"sslrootcert=FILE in the URL"
-	case name:
-		return "the server's certificate is for another host: connect by a name that it states, or check only who " +
-			"signed it with sslmode=verify-ca in the URL"
-	case bad && invalid.Reason == x509.Expired:
-		return "the server's certificate is not valid now: renew it on the server, or set this machine's clock"
-	case strings.Contains(err.Error(), "server refused TLS connection"):
-		return "the server offers no TLS: switch it on there (ssl = on), or do without in a network that you trust, with " +
-			"sslmode=disable in the URL"
-	}
-	return ""
+// tlsAdvice is what to change in the URL where TLS fails.
+var tlsAdvice = tlscause.Advice{
+	Authority: "name its file with sslrootcert=FILE in the URL",
+	Name:      "connect by a name that it states, or check only who signed it with sslmode=verify-ca in the URL",
+	Plain: "switch it on there (ssl = on), or do without in a network that you trust, with sslmode=disable in the " +
+		"URL",
 }
 
 // root is why a connection failed, without what was tried before: where TLS is not a

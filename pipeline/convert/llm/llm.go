@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // Formats on the wire.
@@ -104,7 +105,7 @@ func (p *Provider) Validate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resp, err := p.http.Do(r)
+	resp, err := p.do(r)
 	if err != nil {
 		return fmt.Errorf("provider %s does not answer: %w", p.ID, err)
 	}
@@ -115,6 +116,12 @@ func (p *Provider) Validate(ctx context.Context) error {
 		return p.refused(resp, body)
 	}
 	return nil // other errors about its models do not prevent asking one
+}
+
+// do sends a request; where TLS fails, the error says why.
+func (p *Provider) do(r *http.Request) (*http.Response, error) {
+	resp, err := p.http.Do(r)
+	return resp, tlscause.Explain(err, tlscause.Advice{Name: "use a name that it states in base_url"})
 }
 
 func (p *Provider) request(ctx context.Context, method, path string, body []byte, id string) (*http.Request, error) {
@@ -156,7 +163,7 @@ func (p *Provider) Complete(ctx context.Context, file, model, prompt, text strin
 	}
 	log(slog.LevelDebug, "Sending LLM Request", "method", r.Method, "url", r.URL.String())
 	start := time.Now()
-	resp, err := p.http.Do(r)
+	resp, err := p.do(r)
 	if err != nil {
 		log(slog.LevelWarn, "LLM Request failed", "error", err, "duration", time.Since(start))
 		return Answer{}, lost(ctx, err)

@@ -1,0 +1,58 @@
+// Package tlscause says why TLS with a server failed, where that is certain, and what to change.
+package tlscause
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// Advice is what to change, by the cause. What is empty has an answer for programs that know no setting.
+type Advice struct {
+	Authority string // an authority that is not known
+	Name      string // a certificate for another host
+	Plain     string // a server without TLS
+}
+
+// Of returns what is wrong with TLS and what to change, in one sentence; empty if the error does not say.
+func Of(err error, a Advice) string {
+	_, unknown := errors.AsType[x509.UnknownAuthorityError](err)
+	_, name := errors.AsType[x509.HostnameError](err)
+	invalid, bad := errors.AsType[x509.CertificateInvalidError](err)
+	_, noRecord := errors.AsType[tls.RecordHeaderError](err)
+	op, _ := errors.AsType[*net.OpError](err)
+	or := func(advice, otherwise string) string {
+		if advice == "" {
+			return otherwise
+		}
+		return advice
+	}
+	switch {
+	case err == nil:
+		return ""
+	case unknown:
+		return "the server's certificate is signed by an authority that is not known here: " + or(a.Authority,
+			"add it to those of this machine, or name its file in SSL_CERT_FILE")
+	case name:
+		return "the server's certificate is for another host: " + or(a.Name, "use a name that it states in the URL")
+	case bad && invalid.Reason == x509.Expired:
+		return "the server's certificate is not valid now: renew it on the server, or set this machine's clock"
+	case noRecord, errors.Is(err, http.ErrSchemeMismatch), strings.Contains(err.Error(), "server refused TLS connection"):
+		return "the server offers no TLS: " + or(a.Plain, "switch it on there, or say http:// in a network that you trust")
+	case op != nil && op.Op == "remote error":
+		return "the server refuses the certificate of this process, or misses it"
+	}
+	return ""
+}
+
+// Explain returns err with what is wrong with TLS and what to change; err itself if it does not say.
+func Explain(err error, a Advice) error {
+	if why := Of(err, a); why != "" {
+		return fmt.Errorf("%w: %s", err, why)
+	}
+	return err
+}
