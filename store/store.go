@@ -7,6 +7,8 @@
 // The contract speaks in durations, and the store's clock decides: the server's for SQL and Redis, the process's
 // for memory, SQLite and Kafka. Nothing compares one machine's clock with another's. The holder of a lease counts
 // its time from the moment the claim was sent, on its own monotonic clock.
+// A clock that is set back makes nothing last longer by the step: ten seconds later at the latest, leases, retries,
+// delays, holds, pauses, permits, unique keys and marks end when they would have.
 //
 // # Leases
 //

@@ -248,8 +248,8 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 	}
 	off := theirs.Sub(began.Add(took / 2)).Abs().Round(time.Millisecond)
 	d.say(check, over(off, clockWarn, clockFail),
-		"synchronise both clocks with NTP: times in logs and listings are misleading, and what is due counts by the store's "+
-			"clock, at most 10 s late where that is set back",
+		"synchronise both clocks with NTP: times in logs and listings are misleading. Deliveries count by the store's clock; "+
+			"where that is set back, nothing ends later than 10 s after it would have; set forward, it ends sooner by the step",
 		"the store's clock and this one are %v apart", off)
 }
 

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Retries, delays, holds, permits and leases end at a moment of the server's clock. When that is set back, what was
-// meant to take a second would take until the clock has caught up. So each process compares that clock with its own
-// monotonic one, and the first that finds a step back moves these moments by as much.
+// Retries, delays, holds, pauses, permits, leases, unique keys and marks end at a moment of the server's clock. When that
+// is set back, what was meant to take a second would take until the clock has caught up. So each process compares that
+// clock with its own monotonic one, and the first that finds a step back moves these moments by as much.
 
 const (
 	clockEvery = 4 * time.Second
@@ -22,7 +22,10 @@ e AS MATERIALIZED (INSERT INTO @duty AS d (name, until) SELECT 'clock', n.at FRO
 	WHERE d.until < excluded.until - $3::interval OR d.until > excluded.until RETURNING 1),
 s AS MATERIALIZED (SELECT n.at, n.step, n.at + n.step - interval '10 seconds' AS late FROM n, e),
 l AS (UPDATE @lease l SET until = l.until - s.step FROM s WHERE l.token <= 0 AND l.until > s.late RETURNING 1),
-m AS (UPDATE @mark m SET until = m.until - s.step FROM s WHERE m.scope = ''::bytea AND m.until > s.late RETURNING 1),
+m AS (UPDATE @mark m SET until = m.until - s.step FROM s WHERE m.until > s.at RETURNING 1),
+u AS (UPDATE @uniq u SET until = u.until - s.step FROM s WHERE u.until > s.at AND u.until < 'infinity' RETURNING 1),
+p AS (UPDATE @topic t SET paused_at = t.paused_at - s.step, pause_until = t.pause_until - s.step
+	FROM s WHERE t.pause_until > s.at RETURNING 1),
 c AS (UPDATE @claim c SET until = CASE WHEN c.until > s.late THEN c.until - s.step ELSE c.until END,
 		ends = CASE WHEN c.ends > s.late THEN c.ends - s.step ELSE c.ends END,
 		hard = CASE WHEN c.hard > s.late THEN c.hard - s.step ELSE c.hard END,

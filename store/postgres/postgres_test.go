@@ -88,6 +88,17 @@ func harness(change ...func(*Config)) storetest.Harness {
 			Advance: func(d time.Duration) { skew.Add(int64(d)) },
 			Peer:    func(t testing.TB) store.Store { return open(t, cfg) },
 		}
+		in.SetBack = func(d time.Duration) { // a process looks each few seconds
+			var seen clock
+			s := in.Store.(*Store)
+			err := s.watch(context.Background(), &seen)
+			if skew.Add(-int64(d)); err == nil {
+				err = s.watch(context.Background(), &seen)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
 		in.Reopen = func(t testing.TB) store.Store {
 			if err := in.Store.Close(); err != nil {
 				t.Fatal(err)

@@ -26,6 +26,13 @@ func harness() storetest.Harness {
 		t.Cleanup(func() { intact(t, c.Path) })
 		in := &storetest.Instance{
 			Store: s, Advance: func(d time.Duration) { ahead.Add(int64(d)) },
+			SetBack: func(d time.Duration) { // the next transaction that writes, or a claim, notices
+				ahead.Add(-int64(d))
+				if _, err := s.Claim(context.Background(), []store.Want{{Topic: "none", Limit: 1}},
+					store.Lease{For: time.Second, Owner: "w"}); err != nil {
+					t.Fatal(err)
+				}
+			},
 			TxStalls: "whose transaction is open, all others wait",
 		}
 		in.Peer = func(t testing.TB) store.Store { return open(t, c) }

@@ -26,6 +26,9 @@ type Instance struct {
 	Store store.Store
 	// Advance moves the store's clock forward, for all handles of this instance.
 	Advance func(d time.Duration)
+	// SetBack sets the store's clock back, and lets a store that looks at its clock now and then do so; nil for one
+	// whose clock is monotonic.
+	SetBack func(d time.Duration)
 	// Peer opens a second handle on the same data, as another process would have
 	// it; t.Cleanup closes it. Backends with [store.CanProcesses] have it.
 	Peer func(t testing.TB) store.Store

@@ -34,6 +34,8 @@ var themes = []struct {
 	{"lanes", needs(store.CanTopics, store.CanDelay), tailSentences},
 	{"runs", nil, runSentences},
 	{"delay", needs(store.CanDelay), delaySentences},
+	{"clock", nil, setBackSentences},
+	{"clock", needs(store.CanMarks), setBackMarkSentences},
 	{"rank", needs(store.CanPriority), rankSentences},
 	{"rescues", nil, rescueSentences},
 	{"rescues", needs(store.CanDeadline), solitudeSentences},
