@@ -25,6 +25,8 @@ type Delivery struct {
 	// Rescues counts the leases of this message that ended unsettled. With two the
 	// message is a suspect: its workers may have died of it.
 	Rescues int
+	// Replays counts how often the message came back from the dead letters.
+	Replays int
 	// EnqueuedAt is when the message was stored, by the store's clock.
 	EnqueuedAt time.Time
 	// Waited is how long the message had been visible when it was claimed, by

@@ -18,6 +18,7 @@ type call struct {
 	delivery *pawl.Delivery // nil: a batch, or it has returned
 	hard     time.Duration
 	started  time.Duration
+	claimed  time.Duration // when the claim was sent
 	critical bool
 	keys     []string          // of its limiters' buckets
 	trace    map[string]string // the header of its trace, if it has one; not of a batch, nor of a quick handler's
@@ -47,6 +48,15 @@ func FromContext(ctx context.Context) *pawl.Delivery {
 	return d
 }
 
+type claimedKey struct{}
+
+// ClaimedAt returns when the claim was sent that brought the delivery of the handler whose context ctx is, of a batch
+// the first one; the zero time for any other context.
+func ClaimedAt(ctx context.Context) time.Time {
+	t, _ := ctx.Value(claimedKey{}).(time.Time)
+	return t
+}
+
 // Deadline returns the hard deadline. The context ends a little earlier than
 // the store's, so that there is time to settle.
 func (c *call) Deadline() (time.Time, bool) { return c.d.began.Add(c.hard), true }
@@ -71,6 +81,8 @@ func (c *call) Value(key any) any {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return c.delivery
+	case claimedKey{}:
+		return c.d.began.Add(c.claimed)
 	case policy.ContextKey{}:
 		return resolver{c}
 	}

@@ -190,7 +190,7 @@ func (w *worker) begin(r *run) *call {
 	w.stock()
 	c := &w.slab[0]
 	w.slab = w.slab[1:]
-	c.d, c.started, c.hard, c.critical = w.d, w.now, r.hard, r.critical
+	c.d, c.started, c.hard, c.critical, c.claimed = w.d, w.now, r.hard, r.critical, r.claim.sent
 	c.one[0] = part{r, 1}
 	c.parts = c.one[:]
 	c.keys = w.t.keys(r)
@@ -317,7 +317,7 @@ func asClaimed(own, was *pawl.Delivery) {
 	m := was.Message
 	m.Body, m.Headers = own.Body, own.Headers
 	own.Message, own.Token, own.Attempt, own.Rescues = m, was.Token, was.Attempt, was.Rescues
-	own.Throttles, own.ThrottledFor = was.Throttles, was.ThrottledFor
+	own.Replays, own.Throttles, own.ThrottledFor = was.Replays, was.Throttles, was.ThrottledFor
 	own.EnqueuedAt, own.Waited = was.EnqueuedAt, was.Waited
 	own.LeaseFor, own.Deadline, own.Tail, own.Log = was.LeaseFor, was.Deadline, was.Tail, was.Log
 }

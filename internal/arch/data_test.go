@@ -52,6 +52,8 @@ var layers = []layer{
 		"the console shows any store; it is mountable in programs that use nothing else of ours"},
 	{"observe/events", []string{".", "store", "policy", "dispatch", "observe"},
 		"the bridge from dispatchers to the event bus knows both sides of it"},
+	{"observe/trace", []string{".", "store", "dispatch", "observe"},
+		"attempts are traced from their handler to their settle, over any store"},
 	{"observe/watch", []string{".", "store", "dispatch", "observe", "observe/figures"},
 		"what a process exports of its dispatcher and store knows both sides of it"},
 	{"observe/figures", nil, "the words that stores and metrics share are plain data"},
@@ -64,8 +66,8 @@ var layers = []layer{
 		"what a pipeline declares does not depend on which there are"},
 	{"pipeline/convert/*", []string{".", "policy", "tlscause", "pipeline/internal/...", "pipeline/convert/doc"},
 		"converters and clients know documents, not runs"},
-	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "outbox", "open", "handler", "handler/*",
-		"pipeline", "pipeline/internal/...", "tlscause"},
+	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "observe/trace", "outbox", "open",
+		"handler", "handler/*", "pipeline", "pipeline/internal/...", "tlscause"},
 		"a pipeline uses public packages only, as anybody else's would"},
 	{"internal/demo/site", nil,
 		"the demonstration site is a web server like any other: it knows nothing of its crawler"},
@@ -102,14 +104,14 @@ var layers = []layer{
 		"internal/migrate", "observe/watch",
 		"internal/redact"}, "the doctor opens a store and looks at it"},
 	{"internal/serve", []string{".", "store", "policy", "observe", "observe/events", "observe/figures",
-		"observe/watch", "dispatch",
+		"observe/trace", "observe/watch", "dispatch",
 		"pipeline", "pipeline/*",
 		"api", "cron", "open", "internal/config", "internal/operate", "handler/...", "internal/redact", "internal/systemd",
 		"handler/http"}, "the daemon: it has the table of pipelines, runs what is configured, and serves its health"},
 	{"internal/commands", []string{".", "store", "pipeline", "cron", "statesync", "internal/operate"},
 		"commands of what runs over any store, in the form of those of pipelines"},
 	{"internal/cli/...", []string{".", "api", "store", "policy", "pipeline", "dispatch", "dispatch/roster", "observe",
-		"internal/commands",
+		"observe/trace", "internal/commands",
 		"console", "open", "internal/bench", "internal/cluster", "internal/config", "internal/demo/...", "internal/doctor",
 		"internal/licences",
 		"internal/lines", "internal/logsink", "internal/migrate", "internal/operate", "handler/...", "internal/redact",
@@ -118,7 +120,7 @@ var layers = []layer{
 	{"internal/arch", nil, "the rules look at the source, they import none of it"},
 	{"dev/...", nil, "developers' tools build when the rest does not"},
 	{"examples/...", []string{".", "api", "store", "store/*", "open", "handler", "handler/*", "policy", "dispatch", "outbox",
-		"cron", "statesync", "console", "observe", "observe/events", "observe/watch", "pipeline", "pipeline/*"},
+		"cron", "statesync", "console", "observe", "observe/events", "observe/trace", "observe/watch", "pipeline", "pipeline/*"},
 		"an example is a user's program: it has what is public"},
 	{"e2e/...", []string{"internal/demo/..."}, "end-to-end tests know the binary, not its parts"},
 }
@@ -164,7 +166,7 @@ var owners = []owner{
 	{"github.com/goccy/go-yaml", "internal/config"},
 	{"github.com/itchyny/gojq", "internal/edit"},
 	{"github.com/prometheus", "observe/..."},
-	{"go.opentelemetry.io/otel", "observe"},
+	{"go.opentelemetry.io/otel", "observe/trace"}, // spans, their names, and OTLP over HTTP and gRPC
 	{"golang.org/x/net", "..."},
 	{"github.com/PuerkitoBio/goquery", "pipeline/crawl/..."},
 	{"github.com/andybalholm/cascadia", "pipeline/crawl/..."},
@@ -187,6 +189,8 @@ var testLibraries = []string{
 	"github.com/chromedp",
 	"github.com/rs/zerolog", // what toxiproxy wants to log with
 	"github.com/Shopify/toxiproxy",
+	"go.opentelemetry.io/proto", // a collector of OTLP
+	"google.golang.org",
 }
 
 // ban forbids packages of the standard library to packages of ours.

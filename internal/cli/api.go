@@ -74,6 +74,9 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 	if err != nil {
 		return err
 	}
+	if err := s.trace(ctx, c, logger); err != nil {
+		return err
+	}
 	s.fromFile, s.mirrorFile = c.Store, c.Mirror
 	opened, err := serve.Await(ctx, nil, s.Getenv, logger, func() (store.Store, error) {
 		return s.openAs(ctx, open.Config{AutoMigrate: c.AutoMigrate, Logger: logger})

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/logsink"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/terminal"
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -46,6 +47,7 @@ type session struct {
 	notes     sync.Mutex
 	opened    store.Store
 	more      []store.Store   // besides it
+	tracer    *trace.Tracer   // nil: nothing is traced
 	sinks     []*logsink.Sink // of a command that must not wait for who reads its output
 	out       *bufio.Writer
 }
@@ -81,6 +83,7 @@ func (s *session) board() func(lines []string) {
 // close closes the store and prints what is left.
 func (s *session) close() error {
 	err := s.out.Flush()
+	s.endTraces()
 	for _, opened := range append([]store.Store{s.opened}, s.more...) {
 		if opened != nil {
 			err = cmp.Or(err, cannot(opened.Close(), "close the store"))
@@ -116,14 +119,24 @@ func (s *session) open(ctx context.Context) (store.Store, error) {
 
 // openOrMake opens the store, and makes an embedded one that is not there: for commands that bring work.
 func (s *session) openOrMake(ctx context.Context) (store.Store, error) {
+	c, err := s.loadFile("traces")
+	if err == nil {
+		err = s.trace(ctx, c, s.warnings())
+	}
+	if err != nil {
+		return nil, err
+	}
 	return s.openAs(ctx, open.Config{AutoMigrate: s.autoMigrate})
 }
 
 // openAs opens the store, with the mirror over it if there is one.
 func (s *session) openAs(ctx context.Context, c open.Config) (store.Store, error) {
 	opened, err := s.openAlone(ctx, c)
-	if err != nil || s.mirror() == "" || c.NoCheck {
-		return opened, err
+	if err != nil {
+		return nil, err
+	}
+	if s.mirror() == "" || c.NoCheck {
+		return s.tracer.Store(opened), nil
 	}
 	if open.SameStore(s.mirror(), s.url()) {
 		return nil, usage("name the new store: --mirror, PAWL_MIRROR or mirror: in the configuration file",
@@ -135,7 +148,7 @@ func (s *session) openAs(ctx context.Context, c open.Config) (store.Store, error
 		return nil, cannot(err, "open the mirror %s", redact.URL(s.mirror()))
 	}
 	s.opened = over
-	return over, nil
+	return s.tracer.Store(over), nil
 }
 
 // openAlone opens the store without its mirror.

@@ -93,6 +93,9 @@ func (s *session) runUp(ctx context.Context, listen, door string) error {
 		return err
 	}
 	s.fromFile, s.mirrorFile = c.Store, c.Mirror
+	if err := s.trace(ctx, c, logger); err != nil {
+		return err
+	}
 	front, err := serve.NewFront(c.Listen, logger)
 	if err != nil {
 		return cannotListen(err)
@@ -102,9 +105,14 @@ func (s *session) runUp(ctx context.Context, listen, door string) error {
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
 		Redact: s.redactor.Redact, Front: front, Dropped: dropped, Rooms: s.rooms(),
+		Tracer: s.tracer,
 		Open: func(ctx context.Context, url string) (store.Store, error) {
 			s.redactor.LearnURLs(url)
-			return open.Open(ctx, open.Config{URL: url, AutoMigrate: c.AutoMigrate, Logger: logger})
+			opened, err := open.Open(ctx, open.Config{URL: url, AutoMigrate: c.AutoMigrate, Logger: logger})
+			if err != nil {
+				return nil, err
+			}
+			return s.tracer.Store(opened), nil
 		},
 	}
 	if s.Hangups != nil {

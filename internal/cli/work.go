@@ -214,6 +214,7 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	if err != nil {
 		return err
 	}
+	c.Tracer = s.tracer
 	if s.dryRun {
 		s.note("would process %s with %d programs at once", strings.Join(c.Topics, ", "), c.Concurrency)
 		return nil

@@ -14,6 +14,7 @@ import (
 func (w *walker) check(root *node) {
 	w.checkListen(root)
 	w.checkAPI(root)
+	w.checkTraces(root)
 	limits := root.at("limits")
 	if limits != nil && !limits.bad {
 		for _, name := range limits.names {

@@ -31,6 +31,7 @@ type Config struct {
 	Pipelines   []Pipeline      // by name
 	Schedules   []cron.Schedule // by name
 	API         API
+	Traces      Traces
 	// Secrets are what came from the environment and from files into URLs and
 	// headers: logs must not show them.
 	Secrets []string
@@ -75,6 +76,7 @@ type Topic struct {
 	Adaptive    bool
 	Limits      []string // by name
 	Retries     policy.Retries
+	Objective   time.Duration // 0: none
 	Settings    store.Declaration
 }
 
@@ -88,7 +90,7 @@ func (w *walker) bind(root *node) *Config {
 		Log:     Log{get[string](log, "format"), get[string](log, "level")},
 		Secrets: w.secrets, root: root,
 	}
-	c.API = bindAPI(root.at("api"))
+	c.API, c.Traces = bindAPI(root.at("api")), bindTraces(root.at("traces"))
 	c.EventsFile = get[string](root.at("events"), "file")
 	if limits := root.at("limits"); limits != nil {
 		for _, name := range slices.Sorted(maps.Keys(limits.under)) {
@@ -118,7 +120,7 @@ func bindTopic(name string, n *node) Topic {
 		URL:      get[string](n, "url"), Method: get[string](n, "method"), Timeout: get[time.Duration](n, "timeout"),
 		Concurrency: get[int](n, "concurrency"), Reserved: get[int](n, "reserved"),
 		Lease: get[time.Duration](n, "lease"), PerSecond: get[float64](n, "limit"),
-		Adaptive: get[bool](n, "adaptive"),
+		Adaptive: get[bool](n, "adaptive"), Objective: get[time.Duration](n, "objective"),
 		Settings: store.Declaration{
 			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"),
 			Ageing: get[time.Duration](n, "ageing"),

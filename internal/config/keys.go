@@ -90,6 +90,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 				shape: shape{kind: list, of: overrideShape()}},
 		}}},
 		apiField(),
+		tracesField(),
 		pipelinesField(kinds),
 		{name: "schedules", doc: "When which message is sent, by the name of the schedule; docs/schedules.md explains it.",
 			live:  true,
@@ -154,6 +155,10 @@ func topicShape() *shape {
 		{name: "park", doc: "Send what follows a dead letter of its key to the dead letters, too.",
 			defDoc: "as the store has it; else false", shape: shape{kind: boolean}},
 		{name: "retry", doc: "For how long a message is retried, and where it waits.", shape: retryShape()},
+		{name: "objective",
+			doc: "How long a message should take at most, from when it is visible until its ack. Traces of slower ones are " +
+				"always exported.",
+			defDoc: "none", shape: span(time.Millisecond, pawl.MaxDelay)},
 		{name: "retain", doc: "How long acked messages are kept for explanations.",
 			defDoc: "as the store has it; else 0s", shape: span(0, pawl.MaxDelay)},
 		{name: "max_waiting",

@@ -23,6 +23,7 @@ import (
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
 	"github.com/pawl-dev/pawl/observe/figures"
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -56,6 +57,8 @@ type DaemonConfig struct {
 	Front *Front
 	// Rooms are what the API shows beside the store.
 	Rooms api.Rooms
+	// Tracer traces the attempts of all topics; the store is traced already. nil: none.
+	Tracer *trace.Tracer
 }
 
 // ErrNoTopics: the configuration gives a daemon nothing to do.
@@ -159,7 +162,7 @@ func (d *Daemon) openPipelines() error {
 		Pipelines: d.Config.Pipelines, Store: d.store, StoreURL: d.Config.Store, Open: d.Open, Logger: d.Logger,
 		Owner:   d.owner(),
 		Version: d.Version, Policy: d.policy, Redact: d.Redact, Drain: d.Config.Drain, Observer: d.metrics,
-		Events: d.events,
+		Events: d.events, Tracer: d.Tracer,
 	})
 	if err == nil {
 		err = d.host.Prepare(ctx)
@@ -186,7 +189,7 @@ func (d *Daemon) build() error {
 		d.served, gates[t.Name] = append(d.served, c), &c.gate
 		topics = append(topics, c.dispatched())
 	}
-	topics = append(topics, d.host.Topics()...)
+	topics = d.Tracer.Topics(append(topics, d.host.Topics()...), objectives(d.Config.Topics))
 	declared := newDeclaring(d.store, d.owner(), d.Logger)
 	d.dispatcher, err = dispatch.New(newGated(declared, gates, replies.Settled), dispatch.Config{
 		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
@@ -199,6 +202,15 @@ func (d *Daemon) build() error {
 		c.gate.wake = func() { d.dispatcher.Wake(c.topic.Name) }
 	}
 	return nil
+}
+
+// objectives are how long messages should take, by topic.
+func objectives(topics []config.Topic) func(topic string) time.Duration {
+	by := map[string]time.Duration{}
+	for i := range topics {
+		by[topics[i].Name] = topics[i].Objective
+	}
+	return func(topic string) time.Duration { return by[topic] }
 }
 
 // owner is the holder of the leases: node, host and process.

@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -36,6 +37,7 @@ type HostConfig struct {
 	Drain    time.Duration
 	Observer dispatch.Observer
 	Events   dispatch.EventSink
+	Tracer   *trace.Tracer // nil: none
 }
 
 // Host carries out the pipelines of a daemon, but for the stages on its own store: the daemon's dispatcher carries
@@ -141,8 +143,8 @@ func (h *Host) dispatchBeside() error {
 	}
 	for _, s := range stores {
 		d, err := dispatch.New(s, dispatch.Config{
-			Topics: topics[s], Policy: h.Policy, Owner: h.Owner, Logger: h.Logger, Observer: h.Observer,
-			Events: h.Events, Version: h.Version, DrainTimeout: h.Drain,
+			Topics: h.Tracer.Topics(topics[s], nil), Policy: h.Policy, Owner: h.Owner, Logger: h.Logger,
+			Observer: h.Observer, Events: h.Events, Version: h.Version, DrainTimeout: h.Drain,
 		})
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/handler/pipe"
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -41,6 +42,7 @@ type WorkConfig struct {
 	// Stdout and Stderr get what the programs write there.
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
+	Tracer         *trace.Tracer // nil: none
 }
 
 // Worked counts what a worker did.
@@ -125,8 +127,8 @@ func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.D
 		gates[name] = &w.gate
 	}
 	return dispatch.New(newGated(newDeclaring(s, c.Owner, c.Logger), gates, nil), dispatch.Config{
-		Topics: topics, Policy: c.Policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger, DrainTimeout: c.Drain,
-		UntilEmpty: c.UntilEmpty,
+		Topics: c.Tracer.Topics(topics, nil), Policy: c.Policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger,
+		DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
 	})
 }
 

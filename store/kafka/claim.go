@@ -16,6 +16,7 @@ type given struct {
 	flight            *flight
 	token             pawl.Token
 	attempt, rescues  int
+	replays           int
 	leaseFor, hardFor time.Duration
 	throttles         int
 	throttledFor      time.Duration
@@ -196,7 +197,7 @@ func (c *claim) take(l *lane, n int) {
 			leaseFor: time.Duration(l.until - c.now), hardFor: time.Duration(l.lease.hard - c.now),
 		}
 		if t := f.trouble; t != nil {
-			g.attempt, g.rescues = t.attempts+1, t.rescues
+			g.attempt, g.rescues, g.replays = t.attempts+1, t.rescues, t.replays
 			if g.throttles = t.throttles; g.throttles > 0 {
 				g.throttledFor = time.Unix(0, c.now).Sub(t.throttledSince)
 			}
@@ -241,7 +242,7 @@ func (c *claim) deliveries() []pawl.Delivery {
 	for i := range ds {
 		g, d := &c.out[i], &ds[i]
 		copies.fill(d, g, len(ds)-i)
-		d.Token, d.Attempt, d.Rescues = g.token, g.attempt, g.rescues
+		d.Token, d.Attempt, d.Rescues, d.Replays = g.token, g.attempt, g.rescues, g.replays
 		d.Throttles, d.ThrottledFor = g.throttles, g.throttledFor
 		d.Waited = max(0, now.Sub(d.EnqueuedAt))
 		d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor

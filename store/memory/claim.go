@@ -190,7 +190,7 @@ func (c *claim) take(l *lane, run int) {
 		}
 		c.out = append(c.out, pawl.Delivery{
 			Message: own(m.Message), Token: pawl.Token{Fence: c.fence, Lane: l.id, Seq: m.seq},
-			Attempt: m.Attempts + 1, Rescues: m.Rescues, Throttles: m.Throttles,
+			Attempt: m.Attempts + 1, Rescues: m.Rescues, Replays: m.Replays, Throttles: m.Throttles,
 			ThrottledFor: since(c.now, m.ThrottledSince), EnqueuedAt: m.EnqueuedAt,
 			Waited: max(0, c.now.Sub(m.visible)), LeaseFor: l.until.Sub(c.now), Deadline: l.topic.Deadline,
 			Tail: l.topic.Tail && l.keyed,

@@ -30,7 +30,7 @@ func (c *claiming) row(r row) error {
 	d.ID, d.Priority = sqlstore.DecodeID(r[7]), r.int2(5)
 	d.Key, d.Body = c.keep(keyOf(r[8])), c.keep(r[10])
 	d.Token = pawl.Token{Fence: c.fence, Lane: h.lane, Seq: h.seq}
-	d.Attempt, d.Rescues, d.Throttles = h.attempts+1, h.rescues, r.int4(22)
+	d.Attempt, d.Rescues, d.Replays, d.Throttles = h.attempts+1, h.rescues, h.replays, r.int4(22)
 	if since := r.micros(23); since > 0 {
 		d.ThrottledFor = time.Duration(started-since) * time.Microsecond
 	}

@@ -235,6 +235,7 @@ func (l *loader) load(r row, t *taken) error {
 		Token:      pawl.Token{Fence: l.fence, Lane: t.lane, Seq: t.last},
 		Attempt:    int(r.int(12)) + 1,
 		Rescues:    int(r.int(13)),
+		Replays:    int(r.int(14)),
 		Throttles:  int(r.int(15)),
 		EnqueuedAt: moment(r.int(3)),
 		Waited:     time.Duration(max(0, l.now-r.int(3)-r.int(4))) * time.Microsecond,

@@ -171,7 +171,7 @@ var deadSentences = []Sentence{
 			t.replay("", ids[4], ids[0], ids[5], ids[2], ids[1], ids[3])
 			t.claims("4", "0", "5", "2", "1", "3")
 		}},
-	{Text: "A replayed message keeps id and history; attempts and rescues count anew, replays are counted.",
+	{Text: "A replayed message keeps id and history; attempts and rescues count anew, replays are counted and told.",
 		Name: "ReplayCountsAnew", Needs: needs(store.CanLookup), Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.claims("a")
@@ -190,6 +190,10 @@ var deadSentences = []Sentence{
 			}
 			again := t.claimOne()
 			t.wantCounts(again, 1, 0)
+			if d.Replays != 0 || again.Replays != 1 {
+				t.Fatalf("a delivery says that it was replayed %d times before, and %d times after", d.Replays,
+					again.Replays)
+			}
 		}},
 	{Text: "A replayed message is no suspect, and needs three lonely rescues to die again.",
 		Name: "ReplayForgivesTheSuspect", Needs: needs(store.CanDeadline), Test: func(t *T) {

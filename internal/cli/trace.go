@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/observe/trace"
+)
+
+// trace begins to trace what is sent and carried out, if the configuration or the environment names a collector.
+func (s *session) trace(ctx context.Context, c *config.Config, logger *slog.Logger) (err error) {
+	if s.tracer != nil {
+		return nil
+	}
+	t := &c.Traces
+	s.tracer, err = trace.New(ctx, trace.Config{OTLP: t.OTLP, Protocol: t.Protocol, Sample: t.Sample, Headers: t.Headers,
+		Version: s.version, Node: serve.Owner(c.Node, time.Now()), Getenv: s.Getenv, Logger: logger})
+	if err != nil {
+		return &problem{code: exitUsage, what: "cannot trace", err: err,
+			next: "correct traces: in the configuration file, or the variables OTEL_…"}
+	}
+	return nil
+}
+
+// endTraces exports what is left.
+func (s *session) endTraces() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.tracer.Close(ctx); err != nil {
+		s.note("the last traces were not exported: %v", err)
+	}
+}
