@@ -12,6 +12,15 @@ func TraceOf(message string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// TraceIn returns the trace id in the headers of a message; empty if there is none.
+func TraceIn(headers map[string]string) string {
+	parts := strings.Split(headers["traceparent"], "-")
+	if len(parts) < 4 || len(parts[1]) != 32 {
+		return ""
+	}
+	return parts[1]
+}
+
 // TraceLink returns where people see a trace, by a template such as https://traces/{trace_id}; empty without one.
 func TraceLink(template, trace string) string {
 	if trace == "" {

@@ -78,7 +78,7 @@ func pipelinesLike(ctx context.Context, opened store.Store, begun string) (names
 }
 
 func messagesLike(ctx context.Context, opened store.Store, begun string) []string {
-	l, ok := store.As[store.Looker](opened)
+	l, ok := store.As[store.Inspector](opened)
 	if !ok {
 		return nil
 	}

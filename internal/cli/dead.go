@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -222,8 +223,17 @@ that decided.`,
 			if err != nil {
 				return cannot(err, "show dead letter %s", id)
 			}
-			d := operate.FormDeadLetter(&r)
-			return s.one(d, func(w io.Writer) { describeDead(w, &d) })
+			d := struct {
+				operate.DeadLetter
+				operate.Trace
+			}{operate.FormDeadLetter(&r), operate.Trace{TraceID: observe.TraceIn(r.Headers)}}
+			if err := s.findTrace(&d.Trace, id); err != nil {
+				return err
+			}
+			return s.one(d, func(w io.Writer) {
+				describeTrace(w, &d.Trace)
+				describeDead(w, &d.DeadLetter)
+			})
 		}),
 	}
 }

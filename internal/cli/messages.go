@@ -382,6 +382,9 @@ skipped or missed.`,
 			if err != nil {
 				return cannot(err, "explain message %s", id)
 			}
+			if err := s.findTrace(&x.Trace, id); err != nil {
+				return err
+			}
 			return s.one(x, func(w io.Writer) { describeWhy(w, x) })
 		}),
 	}
@@ -419,5 +422,6 @@ func describeWhy(w io.Writer, x *operate.Explanation) {
 	} else {
 		field(w, "next", x.Next.Action)
 	}
+	describeTrace(w, &x.Trace)
 	describePast(w, x.History, 0)
 }

@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/serve"
+	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/trace"
 )
 
@@ -33,3 +37,18 @@ func (s *session) endTraces() {
 		s.note("the last traces were not exported: %v", err)
 	}
 }
+
+// findTrace says where the trace of a message is, if the configuration file does.
+func (s *session) findTrace(t *operate.Trace, id string) error {
+	c, err := s.loadFile("traces")
+	if err != nil {
+		return err
+	}
+	if t.TraceID == "" && c.Traces.OTLP != "" {
+		t.TraceID = observe.TraceOf(id)
+	}
+	t.TraceURL = observe.TraceLink(c.Traces.Link, t.TraceID)
+	return nil
+}
+
+func describeTrace(w io.Writer, t *operate.Trace) { field(w, "trace", cmp.Or(t.TraceURL, t.TraceID)) }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -53,6 +54,13 @@ type Explanation struct {
 	// audit tells.
 	Replayed *Replayed `json:"replayed"`
 	Removed  *Removed  `json:"removed"`
+	Trace
+}
+
+// Trace is where the trace of a message is, as JSON.
+type Trace struct {
+	TraceID  string `json:"trace_id,omitempty"`
+	TraceURL string `json:"trace_url,omitempty"`
 }
 
 // Next is what happens next, and when; without a time, as soon as somebody does it.
@@ -73,7 +81,7 @@ func Explain(ctx context.Context, s store.Store, i store.Inspector, t store.Topi
 		store:  s,
 		record: &r,
 		Explanation: Explanation{ID: r.ID, Topic: &r.Topic, Key: form.Key, State: r.State,
-			History: formAttempts(r.History)},
+			History: formAttempts(r.History), Trace: Trace{TraceID: observe.TraceIn(r.Headers)}},
 	}
 	switch r.State {
 	case store.Leased:

@@ -343,3 +343,11 @@ func TestOffCostsNothing(t *testing.T) {
 		t.Errorf("a step allocates %v times", n)
 	}
 }
+
+// topicOf is a topic whose handler says what came.
+func topicOf(name string, seen chan<- string) dispatch.Topic {
+	return dispatch.Topic{Name: name, Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
+		seen <- d.ID
+		return nil
+	})}
+}

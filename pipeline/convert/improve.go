@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	tracing "github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/pipeline/convert/llm"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -79,7 +81,9 @@ func (m *improver) improve(ctx context.Context, file, text string) (string, erro
 		return "", errBudget
 	}
 	m.stats.requests.Add(1)
+	ctx, step := tracing.Start(ctx, "llm", slog.String("provider", m.provider.ID), slog.String("model", m.model))
 	a, err := m.provider.Complete(ctx, file, m.model, m.prompt, text)
+	step.End(err)
 	if err := m.count(err); err != nil {
 		return "", err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/tlscause"
@@ -123,7 +125,9 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 }
 
 // through asks for a URL through a proxy; nil: directly.
-func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (*answer, error) {
+func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (_ *answer, err error) {
+	ctx, step := trace.Start(ctx, "fetch", slog.String("server.address", u.Host))
+	defer func() { step.End(err) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, f.timeout, errSlow)
 	defer cancel()
 	if proxy != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/tlscause"
 )
 
@@ -75,7 +76,9 @@ type envelope struct {
 }
 
 // call calls a method and decodes its result into out, which may be nil.
-func (c *client) call(ctx context.Context, timeout time.Duration, method string, params, out any) error {
+func (c *client) call(ctx context.Context, timeout time.Duration, method string, params, out any) (err error) {
+	ctx, step := trace.Start(ctx, method)
+	defer func() { step.End(err) }()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body, err := json.Marshal(params)

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/observe/trace"
 )
 
 // action is one item of a bulk request.
@@ -83,7 +85,10 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 		} `json:"items"`
 	}
 	id := pawl.NewID()
-	if err := s.callAs(ctx, id, http.MethodPost, "/_bulk", body.Bytes(), &answer); err != nil {
+	ctx, step := trace.Start(ctx, "bulk", slog.String("request_id", id), slog.Int("bytes", body.Len()))
+	err := s.callAs(ctx, id, http.MethodPost, "/_bulk", body.Bytes(), &answer)
+	step.End(err)
+	if err != nil {
 		return nil, err
 	}
 	if len(answer.Items) != len(items) {

@@ -9,11 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/tlscause"
 )
@@ -187,10 +189,12 @@ func (c *client) limited() string {
 // send makes one call. Its errors never hold the URL, because secrets are in it.
 func (c *client) send(ctx context.Context, method, api string, query url.Values, body []byte, out any) error {
 	began := time.Now()
+	ctx, step := trace.Start(ctx, path.Base(api))
 	text, err := c.exchange(ctx, method, api, query, body)
 	if err == nil {
 		err = c.read(api, text, out)
 	}
+	step.End(err)
 	c.called(api, resultOf(err), time.Since(began))
 	return err
 }
