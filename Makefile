@@ -21,7 +21,7 @@ BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build man run check test nightly bench bench-quick crash soak fuzz clean \
+.PHONY: help build man run check test nightly bench bench-quick crash soak dashboards fuzz clean \
 	format fixes lint unit fuzz-changed parts services-plain crash-test scripts-changed scripts-test bench-changed bench-builds
 
 help: ## this list
@@ -65,6 +65,9 @@ soak: ## work under kills and stops for SOAK (1h) on each store, and a long run 
 	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/crash
 	@PAWL_SOAK=$(SOAK) $(GO) test -count=1 -v -timeout 0 -run '^TestConvertSurvivesKills$$' ./e2e
 
+dashboards: ## deploy/grafana, anew
+	@cd dev/tools && $(GO) run ./dashboards ../../deploy/grafana
+
 fuzz: FUZZTIME := 1m
 fuzz: ## every fuzz target for FUZZTIME (1m) each
 	@dev/fuzz $(FUZZTIME)
@@ -83,7 +86,9 @@ fixes:
 	@$(GO) fix -diff $(or $(PKG),./...) || { echo 'not up to date; run go fix ./...'; exit 1; }
 
 lint:
-	@$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
+	@cd dev/tools && $(GO) test ./dashboards
+	cd ../..
+	$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
 	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
 unit:

@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -132,4 +134,37 @@ func read(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return text
+}
+
+// TestDashboardQueries has Prometheus's checker read every query of the dashboards.
+func TestDashboardQueries(t *testing.T) {
+	tool := promtool(t)
+	files, err := filepath.Glob("../deploy/grafana/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no dashboards: %v", err)
+	}
+	rules, n := "groups:\n  - name: dashboards\n    rules:\n", 0
+	for _, file := range files {
+		var d struct {
+			Panels []struct{ Targets []struct{ Expr string } }
+		}
+		if err := json.Unmarshal(read(t, file), &d); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range d.Panels {
+			for _, q := range p.Targets {
+				n++
+				expr := regexp.MustCompile(`\$[a-z]+`).ReplaceAllString(
+					strings.ReplaceAll(q.Expr, "$__rate_interval", "5m"), ".+")
+				rules += "      - record: query:" + strconv.Itoa(n) + "\n        expr: " + strconv.Quote(expr) + "\n"
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "queries.yaml")
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(rules, "query:", "query:n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(tool, "check", "rules", path).CombinedOutput(); err != nil || n < 80 {
+		t.Errorf("promtool check rules, %d queries: %v\n%s", n, err, out)
+	}
 }

@@ -20,7 +20,8 @@ func TestDocumentsNameRealMetrics(t *testing.T) {
 	}
 	named := regexp.MustCompile(`\bpawl_wecom_[a-z_]+[a-z]\b`)
 	names := 0
-	for _, file := range append(files, "../../deploy/alerts/pawl.rules.yaml", "../../docs/pipelines/wecom.md") {
+	for _, file := range append(files, "../../deploy/alerts/pawl.rules.yaml", "../../docs/pipelines/wecom.md",
+		"../../deploy/grafana/wecom.json") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
