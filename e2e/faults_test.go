@@ -148,6 +148,28 @@ func standingStill() map[string]fault {
 				drained(in)
 			},
 		},
+		"PawlNoProgress": {
+			config: "limits: {api: {rate: 1/h}}\n" + limited,
+			cause: func(in *incident) {
+				behaves(good)(in)
+				in.send(7, "mail")
+				in.until("pawl topics ls mail -o json", `…"leased":0…"acked_total":1…`)
+				depth(in, "waiting", 1)
+			},
+			unproved: "it needs a history of half an hour, and a limit is no fault to it",
+			mendAt:   "2.", mend: func(in *incident) {
+				in.write("pawl.yaml", "limits: {api: {rate: 1000/s}}\n"+limited)
+				drained(in)
+			},
+		},
+		"PawlDeliverySlow": {
+			config: "topics: {mail: {handler: exec, command: sleep 0.2, concurrency: 1, objective: 100ms}}\n",
+			cause: func(in *incident) {
+				in.send(20, "mail")
+				in.until("curl -sS "+in.address+"/metrics | grep slow_total", `pawl_deliveries_slow_total{topic="mail"} …`)
+			},
+			unproved: "it needs a history of an hour",
+		},
 		"PawlNotReady": {
 			config: "topics: {mail: {handler: pipe, command: sh ./handle.sh, concurrency: 1}}\n",
 			cause: func(in *incident) {

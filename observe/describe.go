@@ -64,6 +64,9 @@ var (
 		"Deliveries that were claimed: attempts that began or were given back.", []string{labelTopic}}
 	settled = description{"pawl_deliveries_settled_total",
 		"Deliveries that ended, by verdict: ack, retry, dead or release.", []string{labelTopic, labelVerdict}}
+	slow = description{"pawl_deliveries_slow_total",
+		"First attempts that were acked later, after they were visible, than the objective of their topic. Only of topics that have one.",
+		[]string{labelTopic}}
 	givenBack = description{"pawl_deliveries_given_back_total",
 		"Deliveries that a handler gave back: exit code 69, or 429 and 503 with Retry-After. What Pawl gives back itself is only in pawl_deliveries_settled_total.",
 		[]string{labelTopic}}

@@ -33,8 +33,8 @@ type Metrics struct {
 	bounds bounds
 	grown  growth
 
-	storeCalls, storeItems, claimed, settled, givenBack, refused, decisions, degraded, failures, retriedOften, wentBack,
-	eventsEmitted, eventsDropped, eventsRefused *prometheus.CounterVec
+	storeCalls, storeItems, claimed, settled, late, givenBack, refused, decisions, degraded, failures, retriedOften,
+	wentBack, eventsEmitted, eventsDropped, eventsRefused *prometheus.CounterVec
 	running, slots, zombies, local, depth, depthAt, oldest, reloadOK, reloadAt, topKey, paused *prometheus.GaugeVec
 	storeTime, queueWait, attemptTime, deliveryTime                                            *histogram
 
@@ -45,6 +45,7 @@ type Metrics struct {
 
 	eventsLag sync.Map                    // how many events wait, func() float64, by the consumer's name
 	askReady  atomic.Pointer[func() bool] // nil: not ready
+	objective atomic.Pointer[func(topic string) time.Duration]
 	failing   atomic.Pointer[time.Time]   // the first failure of the store behind the last success; nil: it succeeds
 }
 
@@ -54,7 +55,7 @@ func New(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		bounds:     bounds{known: map[string]map[string]bool{}, overflow: c.counter(overflow)},
 		storeCalls: c.counter(storeCalls), storeItems: c.counter(storeItems), claimed: c.counter(claimed),
-		settled: c.counter(settled), givenBack: c.counter(givenBack), refused: c.counter(refused),
+		settled: c.counter(settled), late: c.counter(slow), givenBack: c.counter(givenBack), refused: c.counter(refused),
 		decisions: c.counter(decisions), degraded: c.counter(degraded), failures: c.counter(failures),
 		retriedOften: c.counter(retriedOften), wentBack: c.counter(wentBack), eventsEmitted: c.counter(events),
 		eventsDropped: c.counter(eventsDropped),
@@ -146,7 +147,19 @@ func (m *Metrics) Settled(topic, verdict string, deliveries int, done []time.Dur
 	vs := m.bounds.values(settled, topic, verdict)
 	m.settled.WithLabelValues(vs...).Add(float64(deliveries))
 	m.deliveryTime.observe(vs[0], done...)
+	if of := m.objective.Load(); of != nil && (*of)(topic) > 0 {
+		n := 0
+		for _, took := range done {
+			if took > (*of)(topic) {
+				n++
+			}
+		}
+		m.late.WithLabelValues(vs[0]).Add(float64(n))
+	}
 }
+
+// Objectives sets how long messages should take, by topic; 0 is as long as they like.
+func (m *Metrics) Objectives(of func(topic string) time.Duration) { m.objective.Store(&of) }
 
 // GivenBack records deliveries that a handler gave back.
 func (m *Metrics) GivenBack(topic string, deliveries int) {

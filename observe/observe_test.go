@@ -204,3 +204,16 @@ func BenchmarkThousandDeliveries(b *testing.B) {
 		m.Settled("a", "ack", 1000, times)
 	}
 }
+
+// Only topics with an objective have a count of what took longer.
+func TestSlowDeliveriesAreCounted(t *testing.T) {
+	m, reg := metrics(t)
+	m.Objectives(func(topic string) time.Duration { return map[string]time.Duration{"a": time.Second}[topic] })
+	took := []time.Duration{time.Second, 2 * time.Second, 3 * time.Second}
+	m.Settled("a", "ack", 3, took)
+	m.Settled("b", "ack", 3, took)
+	all := gather(t, reg)["pawl_deliveries_slow_total"].GetMetric()
+	if len(all) != 1 || all[0].GetCounter().GetValue() != 2 {
+		t.Errorf("counted as slow: %v", all)
+	}
+}

@@ -108,6 +108,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		return nil, err
 	}
 	d.metrics.Reloaded(true, d.began)
+	d.metrics.Objectives(objectives(c.Config.Topics))
 	d.warn(c.Config)
 	if k, ok := store.As[interface{ Figures() figures.Kafka }](s); ok {
 		d.metrics.WatchKafka(k.Figures)

@@ -7,7 +7,11 @@ var boards = []board{
 		panels: []panel{
 			{"Delivery, p95 and p99", "From visible to acked, of first attempts. The objectives are in docs/slo.md.", "s",
 				[]query{quantile(0.95, "pawl_delivery_seconds", "topic"), quantile(0.99, "pawl_delivery_seconds", "topic")},
-				nil},
+				[]string{"PawlDeliverySlow", "PawlNoProgress"}},
+			{"Later than the objective", "The share of first attempts that were acked later than their topic's objective.",
+				"percentunit", []query{{`sum by (topic) (rate(pawl_deliveries_slow_total{$T}[$__rate_interval])) / ` +
+					`sum by (topic) (rate(pawl_delivery_seconds_count{$T}[$__rate_interval]))`, "{{topic}}"}},
+				[]string{"PawlDeliverySlow"}},
 			{"Oldest waiting", "For how long the oldest waiting message has been visible.", "s",
 				[]query{{`max by (topic) (pawl_queue_oldest_age_seconds{$T})`, "{{topic}}"}},
 				[]string{"PawlBacklogOld", "PawlTopicStalled"}},
