@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-var asksForServer = regexp.MustCompile(`PAWL_TEST_(POSTGRES|KAFKA|OPENSEARCH|SERVICES)`)
+var asksForServer = regexp.MustCompile(`PAWL_TEST_(POSTGRES|KAFKA|OPENSEARCH|REDIS|SERVICES)`)
 
 // TestServedListIsComplete compares dev/served.txt with the folders whose tests name a server: a folder that is missing
 // there would skip its tests in CI, and one too many would run them without need.
