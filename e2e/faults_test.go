@@ -228,6 +228,20 @@ func unseen() map[string]fault {
 			in.send(1, "mail")
 			depth(in, "waiting", 0)
 		}, unproved: "it is about the time of day, which a proof by promtool begins in 1970"},
+		"PawlLogsDropped": {
+			config: obeys + "logger: {outputs: [{type: console}, {type: file, path: /dev/full}]}\n",
+			store:  needsFullDevice,
+			cause: func(in *incident) {
+				behaves("exit 65\n")(in)
+				in.calm = in.scrape()
+				in.send(9, "mail")
+				in.until("curl -sS "+in.address+"/metrics | grep -E 'log_dropped_total.* ([9]|[1-9][0-9]+)$'",
+					`reason="failed",sink="file"`)
+			}},
+		"PawlLogsLate": {
+			config: obeys + "logger: {outputs: [{type: console}, {type: mq, backend: redis, brokers: ['127.0.0.1:1']}]}\n",
+			cause:  behaves(good), unproved: "5,000 records take longer to write than a test may",
+		},
 		"PawlEventsDropped": {config: obeys + "events: {file: /dev/full}\n", store: needsFullDevice,
 			cause: func(in *incident) {
 				behaves(good)(in)

@@ -65,7 +65,7 @@ func TestUnreadOutputHoldsUpNothing(t *testing.T) {
 	}
 	text, err := io.ReadAll(reply.Body)
 	_ = reply.Body.Close()
-	if err != nil || !regexp.MustCompile(`pawl_log_dropped_total\{reason="full",sink="stderr"\} [1-9]`).Match(text) {
+	if err != nil || !regexp.MustCompile(`log_dropped_total\{reason="full",sink="stderr"\} [1-9]`).Match(text) {
 		t.Errorf("what was dropped is not counted: %v", err)
 	}
 	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {

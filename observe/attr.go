@@ -1,5 +1,10 @@
 package observe
 
+import "log/slog"
+
+// LevelCritical is above slog.LevelError: somebody must look at once.
+const LevelCritical = slog.LevelError + 4
+
 // Names of log attributes. They are fixed: programs that read logs rely on them.
 const (
 	Time          = "time"

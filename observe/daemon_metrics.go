@@ -3,16 +3,47 @@ package observe
 import (
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
 // The metrics of this file are read from a daemon at every scrape.
 
-// LogDropped is the metric of lines of logs and programs that were dropped, by sink and reason: full, because the
-// reader is slow, or failed.
-func LogDropped(total func(set func(value float64, labels ...string))) Metric {
-	return Metric{
-		Name: "pawl_log_dropped_total", Labels: []string{"sink", "reason"}, Total: total,
-		Help: "Writes of logs and programs that were dropped, by sink (stdout, stderr) and reason: full, because the reader is slow, or failed.",
+// Logs are the metrics of the sinks of the log, and of the output of programs.
+func Logs(sinks func() []figures.LogSink) []Metric {
+	const sink = "sink"
+	return []Metric{
+		{Name: "log_emits_total", Labels: []string{sink, "level"},
+			Help: "Records of the log that a sink was offered, and writes of programs to stdout and stderr. They were written (the sum of log_batch_size), dropped, or wait.",
+			Total: func(set func(float64, ...string)) {
+				for _, s := range sinks() {
+					for level, n := range s.Emits {
+						set(float64(n), s.Name, level)
+					}
+				}
+			}},
+		{Name: "log_dropped_total", Labels: []string{sink, labelReason},
+			Help: "Records that a sink dropped, by reason: full (its queue), failed (its output), or closed (the end did not wait).",
+			Total: func(set func(float64, ...string)) {
+				for _, s := range sinks() {
+					for _, reason := range []string{"full", "failed", "closed"} { // rates need those that are 0
+						set(float64(s.Dropped[reason]), s.Name, reason)
+					}
+				}
+			}},
+		{Name: "log_queue_lag", Labels: []string{sink},
+			Help: "Records that wait for a sink, or are being written.",
+			Gauge: func(set func(float64, ...string)) {
+				for _, s := range sinks() {
+					set(float64(s.Lag), s.Name)
+				}
+			}},
+		{Name: "log_batch_size", Labels: []string{sink}, Help: "Records that a sink wrote at once.",
+			Sizes: func(set func(figures.LogSink, ...string)) {
+				for _, s := range sinks() {
+					set(s, s.Name)
+				}
+			}},
 	}
 }
 

@@ -48,8 +48,8 @@ func exported(t *testing.T) map[string]metric {
 		}
 		all[m[1]] = metric{m[1], strings.ReplaceAll(m[2], `\"`, `"`), labels}
 	}
-	for _, m := range append((&Schedules{}).Metrics(nil), LogDropped(nil), ProgramRestarts(nil),
-		ProgramLines(nil), HandlersLate(nil)) { // the daemon registers them
+	for _, m := range slices.Concat((&Schedules{}).Metrics(nil), Logs(nil), []Metric{ProgramRestarts(nil),
+		ProgramLines(nil), HandlersLate(nil)}) { // the daemon registers them
 		all[m.Name] = metric{m.Name, m.Help, m.Labels}
 	}
 	if len(all) < 40 {
@@ -62,11 +62,11 @@ func exported(t *testing.T) map[string]metric {
 var always = []string{"instance", "job", "le"}
 
 var (
-	named   = regexp.MustCompile(`\b((?:pawl|policy|process|go)_[a-z_]+[a-z])\b(?:\{([^{}]*)\})?`)
+	named   = regexp.MustCompile(`\b((?:pawl|policy|process|go|log)_[a-z_]+[a-z])\b(?:\{([^{}]*)\})?`)
 	matcher = regexp.MustCompile(`([a-z_]+)(?:=~?|!=|!~)"`)
 	// notMetrics look like metrics and are none: parameters of a URL, a function in SQL, or those of a pipeline, whose
 	// package has a test for them.
-	notMetrics = regexp.MustCompile(`^pawl_(schema$|max_conns$|poll_only$|send$|wecom_)`)
+	notMetrics = regexp.MustCompile(`^(log_message$|pawl_(schema$|max_conns$|poll_only$|send$|wecom_))`)
 )
 
 // ofPipeline are dashboards of metrics that pipelines export, whose packages have tests for them.

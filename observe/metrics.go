@@ -46,7 +46,7 @@ type Metrics struct {
 	eventsLag sync.Map                    // how many events wait, func() float64, by the consumer's name
 	askReady  atomic.Pointer[func() bool] // nil: not ready
 	objective atomic.Pointer[func(topic string) time.Duration]
-	failing   atomic.Pointer[time.Time]   // the first failure of the store behind the last success; nil: it succeeds
+	failing   atomic.Pointer[time.Time] // the first failure of the store behind the last success; nil: it succeeds
 }
 
 // New registers the metrics of the runtime with reg.

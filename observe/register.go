@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/pawl-dev/pawl/observe/figures"
 )
 
-// Metric is a metric of a pipeline, or of the process around the runtime. Exactly one of Gauge, Total, Counter
-// and Durations is set. Several pipelines of one kind have metrics of one name: they differ in the value of a
+// Metric is a metric of a pipeline, or of the process around the runtime. Exactly one of Gauge, Total, Counter,
+// Durations and Sizes is set. Several pipelines of one kind have metrics of one name: they differ in the value of a
 // label.
 type Metric struct {
 	Name   string // such as outbox_items_total
@@ -25,6 +27,8 @@ type Metric struct {
 	// Counter has totals, Durations a histogram.
 	Counter   *Counter
 	Durations *Durations
+	// Sizes is a histogram of the batches of sinks of the log, read at every scrape.
+	Sizes func(set func(sink figures.LogSink, labels ...string))
 }
 
 // maxSeries bounds the combinations of label values of one counter or histogram. What comes beyond is counted under
@@ -120,6 +124,11 @@ func (m *Metric) collect(ch chan<- prometheus.Metric) {
 	case m.Total != nil:
 		m.Total(func(v float64, labels ...string) {
 			send(prometheus.NewConstMetric(desc, prometheus.CounterValue, v, labels...))
+		})
+	case m.Sizes != nil:
+		m.Sizes(func(sink figures.LogSink, labels ...string) {
+			s := series{counts: sink.Batches[:], sum: float64(sink.Written)}
+			send(s.metric(desc, figures.LogBatchBounds[:], labels...))
 		})
 	case m.Counter != nil:
 		m.Counter.mu.Lock()

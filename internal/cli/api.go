@@ -68,9 +68,8 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 		s.note("would serve the API of %s at %s", redact.URL(c.Store), c.API.Listen)
 		return nil
 	}
-	s.unblock()
-	level := &slog.LevelVar{}
-	logger, err := s.daemonLogger(c, level)
+	began := time.Now()
+	logger, err := s.daemonLogger(c, &slog.LevelVar{}, began)
 	if err != nil {
 		return err
 	}
@@ -93,7 +92,7 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 		hangups = s.Hangups()
 	}
 	err = serve.ServeAPI(ctx, opened, serve.DoorConfig{
-		API: c.API, Topics: c.Topics, Policy: matrix, Rooms: s.rooms(), Owner: serve.Owner(c.Node, time.Now()),
+		API: c.API, Topics: c.Topics, Policy: matrix, Rooms: s.rooms(), Owner: serve.Owner(c.Node, began),
 		Version: s.version, Logger: logger,
 	}, ticks, hangups, func() (*config.API, error) {
 		src, err := read()

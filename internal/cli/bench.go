@@ -54,6 +54,7 @@ append to the start of the handler; with --rate that is the time to pick up.`,
 	f.IntVar(&c.Concurrency, "concurrency", 32, "handlers at once")
 	f.IntVar(&c.Producers, "producers", 1, "producers at once")
 	f.Var(&per, "rate", "append no faster than this, such as 1000/s")
+	cmd.AddCommand(s.benchLog())
 	return cmd
 }
 

@@ -112,7 +112,9 @@ func Run(ctx context.Context, version string, args []string, sys System) int {
 	root.SetErr(sys.Err)
 	err := root.ExecuteContext(ctx)
 	defer s.flush()
-	return s.end(errors.Join(err, s.close()))
+	err = errors.Join(err, s.close())
+	s.closeLog()
+	return s.end(err)
 }
 
 // isTerminal reports whether f is one: a character device that is not the null one.

@@ -14,9 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawl-dev/pawl/internal/logsink"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/terminal"
+	"github.com/pawl-dev/pawl/observe/figures"
+	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
@@ -46,9 +47,10 @@ type session struct {
 	screen    *terminal.Screen // of stderr, if it is a terminal
 	notes     sync.Mutex
 	opened    store.Store
-	more      []store.Store   // besides it
-	tracer    *trace.Tracer   // nil: nothing is traced
-	sinks     []*logsink.Sink // of a command that must not wait for who reads its output
+	more      []store.Store // besides it
+	tracer    *trace.Tracer // nil: nothing is traced
+	log       *logs.Log     // of a daemon
+	pipes     []*logs.Pipe  // of a command that must not wait for who reads its output
 	out       *bufio.Writer
 }
 
@@ -175,24 +177,48 @@ func (s *session) openAlone(ctx context.Context, c open.Config) (store.Store, er
 	return opened, nil
 }
 
-// unblock makes writes to stdout and stderr no longer wait for their readers. It returns a function that
-// counts the lines that were dropped, by stream and reason.
-func (s *session) unblock() func(set func(value float64, labels ...string)) {
-	out, errs := logsink.New(s.Out), logsink.New(s.Err)
-	s.Out, s.Err, s.sinks = out, errs, []*logsink.Sink{out, errs}
-	return func(set func(float64, ...string)) {
-		for i, name := range []string{"stdout", "stderr"} {
-			full, failed := s.sinks[i].Dropped()
-			set(float64(full), name, "full")
-			set(float64(failed), name, "failed")
-		}
+// unblock makes writes to stdout and stderr no longer wait for their readers. It returns the streams themselves, for a
+// log, which does not wait for them either.
+func (s *session) unblock() (stdout, stderr io.Writer) {
+	stdout, stderr = &shared{w: s.Out}, &shared{w: s.Err}
+	out, errs := logs.NewPipe("stdout", stdout), logs.NewPipe("stderr", stderr)
+	s.Out, s.Err, s.pipes = out, errs, []*logs.Pipe{out, errs}
+	return stdout, stderr
+}
+
+// shared is a stream of two writers.
+type shared struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// Write implements io.Writer.
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// sinks are the counts of the log and of what programs print.
+func (s *session) sinks() []figures.LogSink {
+	all := s.log.Figures()
+	for _, p := range s.pipes {
+		all = append(all, p.Figures())
+	}
+	return all
+}
+
+// closeLog writes what is left of the log.
+func (s *session) closeLog() {
+	if s.log != nil {
+		s.log.Close()
 	}
 }
 
-// flush passes on what is left of it.
+// flush passes on what is left of the output.
 func (s *session) flush() {
-	for _, sink := range s.sinks {
-		sink.Close()
+	for _, p := range s.pipes {
+		p.Close()
 	}
 }
 

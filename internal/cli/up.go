@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
-	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -86,9 +87,8 @@ func (s *session) runUp(ctx context.Context, listen, door string) error {
 		s.note("would carry out %s on %s", strings.Join(topicNames(c), ", "), redact.URL(c.Store))
 		return nil
 	}
-	dropped := s.unblock()
-	level := &slog.LevelVar{}
-	logger, err := s.daemonLogger(c, level)
+	began, level := time.Now(), &slog.LevelVar{}
+	logger, err := s.daemonLogger(c, level, began)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (s *session) runUp(ctx context.Context, listen, door string) error {
 	daemon := serve.DaemonConfig{
 		Config: c, Text: src.Text, Read: read, Load: s.reload,
 		Logger: logger, Level: level, Stdout: s.Out, Stderr: s.Err, Getenv: s.Getenv, Version: s.version,
-		Redact: s.redactor.Redact, Front: front, Dropped: dropped, Rooms: s.rooms(),
+		Redact: s.redactor.Redact, Front: front, Began: began, Rooms: s.rooms(),
 		Tracer: s.tracer,
 		Open: func(ctx context.Context, url string) (store.Store, error) {
 			s.redactor.LearnURLs(url)
@@ -114,6 +114,9 @@ func (s *session) runUp(ctx context.Context, listen, door string) error {
 			}
 			return s.tracer.Store(opened), nil
 		},
+	}
+	if c.Logger.Metrics {
+		daemon.Logs = s.sinks
 	}
 	if s.Hangups != nil {
 		daemon.Hangup = s.Hangups() // what comes while the store is away is heeded when it is there
@@ -205,16 +208,20 @@ func topicNames(c *config.Config) []string {
 	return names
 }
 
-// daemonLogger logs as the configuration says, from a level that may change.
-func (s *session) daemonLogger(c *config.Config, level *slog.LevelVar) (*slog.Logger, error) {
-	from, err := observe.ParseLevel(c.Log.Level)
+// daemonLogger logs as the configuration says, from a level that may change. From now on nothing waits for the readers
+// of stdout and stderr.
+func (s *session) daemonLogger(c *config.Config, level *slog.LevelVar, began time.Time) (*slog.Logger, error) {
+	from, err := logs.ParseLevel(c.Logger.Level)
 	if err != nil {
 		return nil, err
 	}
 	level.Set(from)
-	logger, err := observe.Setup(redacting{s}, c.Log.Format, level)
+	stdout, stderr := s.unblock()
+	s.log, err = serve.OpenLog(serve.LogConfig{Logger: c.Logger, Level: level, Node: serve.Owner(c.Node, began),
+		Redact: s.redactor.Redact, Stdout: stdout, Stderr: stderr})
 	if err != nil {
-		return nil, &problem{code: exitUsage, what: "cannot log", err: err, next: "correct the environment"}
+		return nil, &problem{code: exitUsage, what: "cannot log", err: err,
+			next: "correct logger: in the configuration file, or the environment"}
 	}
-	return logger, nil
+	return slog.New(s.log.Handler()), nil
 }

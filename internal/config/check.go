@@ -15,6 +15,7 @@ func (w *walker) check(root *node) {
 	w.checkListen(root)
 	w.checkAPI(root)
 	w.checkTraces(root)
+	w.checkLogger(root.at("logger"), root.at("listen"))
 	limits := root.at("limits")
 	if limits != nil && !limits.bad {
 		for _, name := range limits.names {
@@ -83,29 +84,46 @@ func (w *walker) checkListen(root *node) {
 }
 
 func (w *walker) checkTopic(t *node) {
-	if t.bad {
-		return
+	if w.checkBy(t) {
+		w.checkHeaders(t.at("headers"))
+		w.checkTopicNumbers(t)
 	}
-	if t.lacks("handler") {
-		w.refuseKey(t, "add handler: exec, pipe or http", "has no handler")
+}
+
+// checkBy checks which keys of an object are there, by the value of one of them. It reports whether that is known.
+func (w *walker) checkBy(n *node) bool {
+	if n.bad {
+		return false
 	}
-	handler, ok := find[string](t, "handler")
+	by := n.shape.by
+	if n.lacks(by) {
+		choices := n.shape.field(by).shape.choices
+		w.refuseKey(n, "add "+by+": "+either(choices), "has no %s", by)
+	}
+	value, ok := find[string](n, by)
 	if !ok {
-		return // it was reported that this is none
+		return false // it was reported that this is none
 	}
-	for i := range t.shape.fields {
-		f := &t.shape.fields[i]
-		child := t.under[f.name]
+	for i := range n.shape.fields {
+		f := &n.shape.fields[i]
+		child := n.under[f.name]
 		switch {
-		case f.must && f.goesWith(handler) && t.lacks(f.name):
-			w.refuseKey(t, "add "+f.name+": …", "handler %s needs a %s", handler, f.name)
-		case child != nil && !f.goesWith(handler):
-			w.report(child.keyLine, child.keyColumn, child.path, "leave it out", "goes with handler %s, not with %s",
-				strings.Join(f.with, " or "), handler)
+		case f.must && f.goesWith(value) && n.lacks(f.name):
+			w.refuseKey(n, "add "+f.name+": …", "%s %s needs %s", by, value, aOf(f.name))
+		case child != nil && !f.goesWith(value):
+			w.report(child.keyLine, child.keyColumn, child.path, "leave it out", "goes with %s %s, not with %s", by,
+				strings.Join(f.with, " or "), value)
 		}
 	}
-	w.checkHeaders(t.at("headers"))
-	w.checkTopicNumbers(t)
+	return true
+}
+
+// aOf is the name of a key with its article; that of several has none.
+func aOf(name string) string {
+	if strings.HasSuffix(name, "s") {
+		return name
+	}
+	return "a " + name
 }
 
 // checkHeaders finds names of one header: only one of them would be sent.

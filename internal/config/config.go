@@ -23,7 +23,7 @@ type Config struct {
 	Node        string
 	Listen      string // or [Off]
 	Drain       time.Duration
-	Log         Log
+	Logger      Logger
 	EventsFile  string  // empty: none
 	Topics      []Topic // by name
 	Limits      []Limit // by name
@@ -53,9 +53,6 @@ type Limit struct {
 	Shared      bool
 }
 
-// Log says what is logged.
-type Log struct{ Format, Level string }
-
 // Topic is a topic and who carries it out.
 type Topic struct {
 	Name    string
@@ -82,13 +79,11 @@ type Topic struct {
 
 // bind gives the values their types.
 func (w *walker) bind(root *node) *Config {
-	log := root.at("log")
 	c := &Config{
 		File: w.source.Path, Store: get[string](root, "store"), Mirror: get[string](root, "mirror"),
 		AutoMigrate: get[bool](root, "auto_migrate"), Node: get[string](root, "node"),
 		Listen: get[string](root, "listen"), Drain: get[time.Duration](root, "drain"),
-		Log:     Log{get[string](log, "format"), get[string](log, "level")},
-		Secrets: w.secrets, root: root,
+		Logger: bindLogger(root.at("logger")), Secrets: w.secrets, root: root,
 	}
 	c.API, c.Traces = bindAPI(root.at("api")), bindTraces(root.at("traces"))
 	c.EventsFile = get[string](root.at("events"), "file")

@@ -101,9 +101,9 @@ func TestSecretsAreInNoProblem(t *testing.T) {
 func FuzzLoad(f *testing.F) {
 	f.Add(faulty)
 	f.Add(withSecrets)
-	f.Add("a: &a [*a]\nlog: *a\ntopics: {x: &x {handler: exec, command: x}, y: *x}")
+	f.Add("a: &a [*a]\nlogger: *a\ntopics: {x: &x {handler: exec, command: x}, y: *x}")
 	f.Add("? a\n: b\n")
-	f.Add("log:\n  level: |\n    info\n")
+	f.Add("logger:\n  level: |\n    info\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		late := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("still at it: %q", text)) })
 		s := source(text)

@@ -78,8 +78,8 @@ func (s *shape) objectSchema() map[string]any {
 	if must != nil {
 		out["required"] = must
 	}
-	if handler := s.field("handler"); handler != nil && handler.shape.kind == choice {
-		out["allOf"] = s.byHandler(handler.shape.choices)
+	if s.by != "" {
+		out["allOf"] = s.byValue(s.field(s.by).shape.choices)
 	}
 	return out
 }
@@ -95,10 +95,10 @@ func (s *shape) variantSchema() map[string]any {
 	return map[string]any{"type": "object", "oneOf": all}
 }
 
-// byHandler says what each handler needs.
-func (s *shape) byHandler(handlers []string) []any {
+// byValue says what each value of the key needs that the others go by.
+func (s *shape) byValue(values []string) []any {
 	var all []any
-	for _, h := range handlers {
+	for _, h := range values {
 		var must []string
 		for i := range s.fields {
 			if f := &s.fields[i]; f.must && slices.Contains(f.with, h) {
@@ -106,8 +106,8 @@ func (s *shape) byHandler(handlers []string) []any {
 			}
 		}
 		all = append(all, map[string]any{
-			"if": map[string]any{"properties": map[string]any{"handler": map[string]any{"const": h}},
-				"required": []string{"handler"}},
+			"if": map[string]any{"properties": map[string]any{s.by: map[string]any{"const": h}},
+				"required": []string{s.by}},
 			"then": map[string]any{"required": must},
 		})
 	}

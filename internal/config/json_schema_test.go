@@ -93,9 +93,11 @@ func judgeObject(schema, v map[string]any) error {
 	conditions, _ := schema["allOf"].([]any)
 	for _, c := range conditions {
 		c := c.(map[string]any)
-		when := c["if"].(map[string]any)["properties"].(map[string]any)["handler"].(map[string]any)["const"]
-		if then, ok := c["then"].(map[string]any)["required"].([]any); ok && v["handler"] == when {
-			must = append(slices.Clip(must), then...)
+		for by, when := range c["if"].(map[string]any)["properties"].(map[string]any) {
+			then, ok := c["then"].(map[string]any)["required"].([]any)
+			if ok && v[by] == when.(map[string]any)["const"] {
+				must = append(slices.Clip(must), then...)
+			}
 		}
 	}
 	for _, name := range must {
@@ -124,7 +126,7 @@ func TestSchemaAndLoadAgree(t *testing.T) {
 	topic := func(s string) string { return "topics: {a: {handler: exec, command: cat, " + s + "}}" }
 	for _, text := range []string{
 		string(sample), "drain: 1m30s", "drain: 30", "drain: soon", "auto_migrate: maybe", "auto_migrate: ${X:true}",
-		"nodes: a", "log: {level: loud}", "log: {levels: info}", "log: []",
+		"nodes: a", "logger: {level: loud}", "logger: {levels: info}", "logger: []",
 		topic("concurrency: 3"), topic("concurrency: 0"), topic("concurrency: 3.5"), topic("concurrency: '${X:3}'"),
 		topic("limit: 100/s"), topic("limit: 100"), topic("order: up"),
 		"topics: {a: {handler: http}}", "topics: {a: {handler: http, url: 'http://h/'}}", "topics: {a: {}}",

@@ -66,12 +66,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 			def: "false", shape: shape{kind: boolean}},
 		{name: "drain", doc: "How long running work may take to finish after the first SIGTERM.", def: "30s",
 			shape: span(time.Millisecond, 24*time.Hour)},
-		{name: "log", doc: "What is logged, on stderr.", shape: shape{kind: object, fields: []field{
-			{name: "format", doc: "The format of a line.", def: "text", env: "PAWL_LOG_FORMAT",
-				shape: oneOf("text", "json")},
-			{name: "level", doc: "The lowest level that is logged.", def: "info", env: "PAWL_LOG_LEVEL", live: true,
-				shape: oneOf("debug", "info", "warn", "error", "critical")},
-		}}},
+		{name: "logger", doc: "What is logged, and where to; docs/logging.md explains it.", shape: loggerShape()},
 		{name: "events", doc: "Where events go, in addition to metrics, log and `/events`.",
 			shape: shape{kind: object, fields: []field{
 				{name: "file",
@@ -108,7 +103,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 // topicShape is what can be said about a topic.
 func topicShape() *shape {
 	programs := []string{Exec, Pipe}
-	return &shape{kind: object, fields: []field{
+	return &shape{kind: object, by: "handler", fields: []field{
 		{name: "handler",
 			doc:   "Who does the work: a program for each delivery, programs that keep running, or a web service.",
 			must:  true,

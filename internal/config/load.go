@@ -140,10 +140,10 @@ func (w *walker) defaults(root *node) {
 	})
 }
 
-// handlerOf is the handler of a topic; empty for other objects.
+// handlerOf is the handler of a topic, or whatever else the keys of an object go by; empty for other objects.
 func handlerOf(n *node) string {
-	if n.shape.kind != object || n.shape.field("handler") == nil {
+	if n.shape.kind != object || n.shape.by == "" {
 		return ""
 	}
-	return get[string](n, "handler")
+	return get[string](n, n.shape.by)
 }

@@ -19,7 +19,7 @@ import (
 // column, the path and the message.
 const faulty = `store: oracle://db              # 8 store: is not the URL of a store
 listen: 0.0.0.0:9102                # 9 listen: 0.0.0.0 can be reached from other machines
-log: {level: inof}                  # 14 log.level: must be debug, info, warn, error or critical (got "inof"); did you mean info?
+logger: {level: inof}               # 17 logger.level: must be debug, info, warn, error or critical (got "inof"); did you mean info?
 drian: 30s                          # 1 drian: unknown key; did you mean drain?
 console: []                       # 1 console: is planned, but not in this version
 topics:
@@ -114,13 +114,13 @@ func faults(t *testing.T, faulty string) {
 func TestWhatIsNoFileIsOneProblem(t *testing.T) {
 	for name, text := range map[string]string{
 		"no YAML":             "topics:\n\t- {",
-		"an open bracket":     "log: {level: info",
+		"an open bracket":     "logger: {level: info",
 		"a list":              "- a\n- b",
 		"a text":              "hello",
 		"two documents":       "drain: 1s\n---\ndrain: 2s\n",
 		"no text":             "drain: \xff\xfe",
 		"an alias to nothing": "node: *here",
-		"a merge":             "log:\n  <<: {level: info}",
+		"a merge":             "logger:\n  <<: {level: info}",
 		"a tag":               "node: !!str x",
 	} {
 		_, err := Load(Source{Path: "pawl.yaml", Text: []byte(text)})
@@ -143,7 +143,8 @@ func TestDefaults(t *testing.T) {
 	c := load(t, "topics:\n  a: {handler: http, url: 'http://h/', deadline: 10s}\n  b: {handler: pipe, command: cat}",
 		nil)
 	if c.Store != "sqlite:pawl.db" || c.Listen != "127.0.0.1:9102" || c.Drain != 30*time.Second ||
-		c.Log != (Log{"text", "info"}) || c.AutoMigrate || c.Node == "" {
+		c.Logger.Level != "info" ||
+		len(c.Logger.Outputs) != 1 || c.Logger.Outputs[0].JSON || c.AutoMigrate || c.Node == "" {
 		t.Errorf("defaults are %+v", c)
 	}
 	a, b := c.Topics[0], c.Topics[1]
@@ -198,7 +199,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	}
 	o := c.Overrides[0]
 	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
-		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:90" {
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:109" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||
@@ -209,7 +210,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 
 func TestFlagsGoBeforeTheEnvironmentThatBeforeTheFile(t *testing.T) {
 	s := Source{
-		Path: "pawl.yaml", Text: []byte("store: 'memory:'\nlisten: off\nlog: {format: json}\n"),
+		Path: "pawl.yaml", Text: []byte("store: 'memory:'\nlisten: off\nlogger: {format: json}\n"),
 		Flags: map[string]string{"store": "sqlite:flag.db"},
 		Getenv: func(name string) string {
 			return map[string]string{"PAWL_STORE": "sqlite:env.db", "PAWL_LISTEN": "127.0.0.1:1",
@@ -226,8 +227,8 @@ func TestFlagsGoBeforeTheEnvironmentThatBeforeTheFile(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"store": "sqlite:flag.db from flag --store", "listen": "127.0.0.1:1 from env PAWL_LISTEN",
-		"log.level":  "warn from env PAWL_LOG_LEVEL",
-		"log.format": "json from pawl.yaml:3", "drain": "30s from default",
+		"logger.level":  "warn from env PAWL_LOG_LEVEL",
+		"logger.format": "json from pawl.yaml:3", "drain": "30s from default",
 	} {
 		if got[path] != want {
 			t.Errorf("%s is %s, want %s", path, got[path], want)
@@ -255,7 +256,7 @@ func TestRestartNamesWhatIsNotLive(t *testing.T) {
 		nil)
 	after := load(t, `
 store: 'memory:'
-log: {level: debug}
+logger: {level: debug}
 topics:
   a: {handler: exec, command: tac, limit: 6/s, concurrency: 9}
   k: {handler: pipe, command: cat, concurrency: 9}
@@ -346,7 +347,7 @@ func TestAMarkOfUTF8AtTheBeginningIsSkipped(t *testing.T) {
 
 // Where the parser cannot go on, it is said that there may be more.
 func TestASyntaxErrorSaysThatTheRestWasNotLookedAt(t *testing.T) {
-	for _, text := range []string{"drian: 1s\nlog: {level: inof\n", "drian: 1s\nnode: a: b\n", "topics:\n\t- {"} {
+	for _, text := range []string{"drian: 1s\nlogger: {level: inof\n", "drian: 1s\nnode: a: b\n", "topics:\n\t- {"} {
 		_, err := Load(Source{Path: "pawl.yaml", Text: []byte(text)})
 		if ps, ok := errors.AsType[Problems](err); !ok || len(ps) != 1 ||
 			!strings.Contains(ps[0].Hint, "the rest of the file was not checked") {

@@ -43,6 +43,7 @@ type shape struct {
 	variants  map[string]*shape
 	described []pipeline.Field
 	short     string // the key of an object that a value in its place is the value of
+	by        string // the key of an object by whose value the other keys go
 	noun      string // what the value is, for documents
 }
 
@@ -60,8 +61,8 @@ type field struct {
 	flag   string   // a flag of pawl up that goes before both
 	live   bool     // a reload applies it
 	liveBy []string // with these handlers only; nil is all
-	with   []string // the handlers that it goes with; nil is all
-	must   bool     // it has to be there, with the handlers that it goes with
+	with   []string // the values of by that it goes with, such as handlers; nil is all
+	must   bool     // it has to be there, with the values that it goes with
 	later  bool     // it is planned: not in this version
 }
 
@@ -74,9 +75,9 @@ func (s *shape) field(name string) *field {
 	return nil
 }
 
-// goesWith reports whether the field has a meaning for a handler.
-func (f *field) goesWith(handler string) bool {
-	return f.with == nil || slices.Contains(f.with, handler)
+// goesWith reports whether the field has a meaning for a handler, or whatever the shape goes by.
+func (f *field) goesWith(value string) bool {
+	return f.with == nil || slices.Contains(f.with, value)
 }
 
 // isLive reports whether a reload applies the field with a handler.

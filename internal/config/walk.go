@@ -337,7 +337,11 @@ func (w *walker) scalar(out *node, n ast.Node) {
 	case ast.ScalarNode:
 		written = v.GetToken().Value
 	default:
-		w.refuse(out, "", "must be %s (got %s)", article(out.shape), kindOf(n))
+		hint := ""
+		if _, pairs := entries(n); pairs && out.shape.kind == text {
+			hint = "within […] a text with a colon needs quotes"
+		}
+		w.refuse(out, hint, "must be %s (got %s)", article(out.shape), kindOf(n))
 		return
 	}
 	w.read(out, written)

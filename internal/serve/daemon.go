@@ -48,8 +48,10 @@ type DaemonConfig struct {
 	// Getenv reads the environment: the service manager is described there.
 	Getenv  func(string) string
 	Version string
-	// Dropped sets how many lines of each sink were dropped, by reason; nil counts none.
-	Dropped func(set func(value float64, labels ...string))
+	// Logs counts what the sinks of the log, and of the output of programs, made of it; nil counts nothing.
+	Logs func() []figures.LogSink
+	// Began is when the process began, for its name in leases; zero is now.
+	Began time.Time
 	// Open opens another store, for a pipeline that has stages elsewhere.
 	Open func(ctx context.Context, url string) (store.Store, error)
 	// Front is where health and metrics are served; nil: Config says where. Run
@@ -98,7 +100,10 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		return nil, ErrNoTopics
 	}
 	registry := observe.NewRegistry()
-	d := &Daemon{DaemonConfig: c, store: s, began: time.Now(), scrape: observe.Handler(registry)}
+	d := &Daemon{DaemonConfig: c, store: s, began: c.Began, scrape: observe.Handler(registry)}
+	if d.began.IsZero() {
+		d.began = time.Now()
+	}
 	d.loaded = loaded{file: c.Config.File, at: d.began}
 	var err error
 	if d.notifier, err = systemd.New(c.Getenv, os.Getpid()); err != nil {

@@ -129,7 +129,7 @@ func TestReloadWaitsUntilTheFileIsWritten(t *testing.T) {
 		write("topics: {a: {handler: ex") // half of it
 		pass(watchEvery)
 		whole := strings.Replace(plainFile, "10/s", "20/s, concurrency: 9",
-			1) + "log: {level: warn}\npolicy: {overrides: [{match: {kind: Command}, alert: critical}]}\n"
+			1) + "logger: {level: warn}\npolicy: {overrides: [{match: {kind: Command}, alert: critical}]}\n"
 		write(whole)
 		pass(3 * watchEvery)
 		if strings.Contains(logs.String(), "problem") || !strings.Contains(logs.String(), "configuration reloaded") {
@@ -169,7 +169,7 @@ func TestAFaultChangesNothing(t *testing.T) {
 	before := d.policy.Load()
 	d.reload(config.Source{Path: "pawl.yaml",
 		Text: []byte(
-			"topics: {a: {handler: exec, command: cat, limit: 99/s, lease: 1}}\nlog: {level: debug}\ndrian: 1s\n")})
+			"topics: {a: {handler: exec, command: cat, limit: 99/s, lease: 1}}\nlogger: {level: debug}\ndrian: 1s\n")})
 	if d.policy.Load() != before || d.served[0].limit.Snapshot().Rate != 10 || d.Level.Level() != slog.LevelInfo {
 		t.Error("a part of a file with faults is in effect")
 	}

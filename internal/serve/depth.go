@@ -31,8 +31,8 @@ func (d *Daemon) ownMetrics() []observe.Metric {
 	if d.scheduler != nil {
 		all = append(all, d.schedules.Metrics(d.scheduler.Overdue)...)
 	}
-	if d.Dropped != nil {
-		all = append(all, observe.LogDropped(d.Dropped))
+	if d.Logs != nil {
+		all = append(all, observe.Logs(d.Logs)...)
 	}
 	return all
 }

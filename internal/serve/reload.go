@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
-	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/logs"
 )
 
 // watchEvery is how often the configuration file is looked at.
@@ -100,7 +100,7 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 	if err != nil {
 		return nil, nil, err
 	}
-	level, err := observe.ParseLevel(next.Log.Level)
+	level, err := logs.ParseLevel(next.Logger.Level)
 	if err != nil {
 		return nil, nil, err
 	}

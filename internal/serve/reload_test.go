@@ -22,7 +22,7 @@ const strictFile = plainFile + "policy: {overrides: [{match: {kind: Command}, al
 // A file that is emptied, or cut off before its topics, is a fault like any other.
 func TestAReloadWithoutTopicsIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty": "", "blanks": "\n\n", "a comment": "# topics\n", "cut off": "log: {level: debug}\n",
+		"empty": "", "blanks": "\n\n", "a comment": "# topics\n", "cut off": "logger: {level: debug}\n",
 		"no topics": "topics: {}\n",
 	} {
 		d, logs := reloading(t, strictFile)
@@ -195,7 +195,7 @@ func TestAReloadKeepsWhatARestartReplaces(t *testing.T) {
 func TestALimitThatWaitsForARestartIsNoFault(t *testing.T) {
 	d, logs := reloading(t, plainFile+"limits: {aa: {rate: 1/s}, cc: {rate: 5/s, shared: true}}\n")
 	d.reload(config.Source{Path: "pawl.yaml",
-		Text: []byte(plainFile + "limits: {aa: {rate: 1/h}, cc: {concurrency: 3}}\nlog: {level: debug}\n")})
+		Text: []byte(plainFile + "limits: {aa: {rate: 1/h}, cc: {concurrency: 3}}\nlogger: {level: debug}\n")})
 	if len(d.loaded.faults) > 0 || !strings.Contains(logs.String(),
 		"needs a restart: limits.cc.shared, limits.cc.rate, limits.cc.concurrency") {
 		t.Errorf("faults are %v, the log is %s", d.loaded.faults, logs)
@@ -225,7 +225,7 @@ topics:
 			want, matrix := limitsAt(d), d.policy.Load()
 			text = strings.Replace(text, "aa: {rate: 1/s, concurrency: 4}", "aa: {rate: 1/h, concurrency: 5}", 1)
 			text = strings.Replace(text, "limit: 10/s, concurrency: 3", "limit: 11/s, concurrency: 9", 1)
-			d.reload(config.Source{Path: "pawl.yaml", Text: []byte(text + "log: {level: debug}\n")})
+			d.reload(config.Source{Path: "pawl.yaml", Text: []byte(text + "logger: {level: debug}\n")})
 			if got := limitsAt(d); !maps.Equal(got, want) {
 				t.Errorf("limits are %v, want %v", got, want)
 			}

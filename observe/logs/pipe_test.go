@@ -1,4 +1,4 @@
-package logsink_test
+package logs_test
 
 import (
 	"bytes"
@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/pawl-dev/pawl/internal/logsink"
+	"github.com/pawl-dev/pawl/observe/logs"
 )
 
 // stuck is a reader that takes nothing until it is let go.
@@ -25,24 +24,21 @@ func (s *stuck) Write(p []byte) (int, error) {
 func TestAStuckReaderHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reader := &stuck{free: make(chan struct{})}
-		s := logsink.New(reader)
+		s := logs.NewPipe("stdout", reader)
 		line := []byte(strings.Repeat("x", 1<<20-1) + "\n")
 		for range 10 {
 			if n, err := s.Write(line); n != len(line) || err != nil {
 				t.Fatal(n, err)
 			}
 		}
-		if full, _ := s.Dropped(); full != 6 {
+		if full := s.Figures().Dropped["full"]; full != 6 {
 			t.Errorf("%d writes dropped, want 6 of 10 with room for 4", full)
-		}
-		began := time.Now()
-		s.Close() // returns although nothing is read
-		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("Close took %v", took)
 		}
 		close(reader.free)
 		synctest.Wait()
-		if !strings.Contains(reader.out.String(), "6 lines were dropped here") {
+		_, _ = s.Write([]byte("after\n"))
+		s.Close()
+		if !strings.HasSuffix(reader.out.String(), "\n6 lines were dropped here: their reader was slow\nafter\n") {
 			t.Error("the reader is not told of the gap")
 		}
 	})
@@ -50,7 +46,7 @@ func TestAStuckReaderHoldsUpNobody(t *testing.T) {
 
 func TestEverythingIsPassedOnBeforeClose(t *testing.T) {
 	var out bytes.Buffer
-	s := logsink.New(&out)
+	s := logs.NewPipe("stdout", &out)
 	for range 1000 {
 		_, _ = s.Write([]byte("line\n"))
 	}
@@ -59,8 +55,8 @@ func TestEverythingIsPassedOnBeforeClose(t *testing.T) {
 		t.Errorf("%d lines of 1000", got)
 	}
 	_, _ = s.Write([]byte("late\n"))
-	if full, failed := s.Dropped(); full != 0 || failed != 1 {
-		t.Errorf("dropped %d and %d, want none and the late one", full, failed)
+	if f := s.Figures(); f.Written != 1000 || len(f.Dropped) != 1 || f.Dropped["closed"] != 1 {
+		t.Errorf("%+v, want 1000 written and the late one dropped", f)
 	}
 }
 
@@ -69,10 +65,13 @@ type gone struct{}
 func (gone) Write([]byte) (int, error) { return 0, errors.New("closed pipe") }
 
 func TestAReaderThatIsGoneIsCounted(t *testing.T) {
-	s := logsink.New(gone{})
+	s := logs.NewPipe("stdout", gone{})
 	_, _ = s.Write([]byte("line\n"))
 	s.Close()
-	if _, failed := s.Dropped(); failed != 1 {
-		t.Errorf("%d counted, want 1", failed)
+	if f := s.Figures(); f.Dropped["failed"] != 1 {
+		t.Errorf("%+v, want one that failed", f)
+	}
+	if _, err := s.Write([]byte("line\n")); err == nil {
+		t.Error("whoever keeps writing does not learn that nobody reads")
 	}
 }
