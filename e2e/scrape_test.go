@@ -45,7 +45,7 @@ func (in *incident) scrape() scrape {
 			counts[words[2]] = words[3] != "gauge"
 		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_") ||
 			strings.HasPrefix(line, "forward_") || strings.HasPrefix(line, "outbox_") ||
-			strings.HasPrefix(line, "dead_letter_outbox_"):
+			strings.HasPrefix(line, "dead_letter_outbox_") || strings.HasPrefix(line, "log_"):
 			at := strings.LastIndex(line, " ")
 			series := line[:at]
 			name, _, _ := strings.Cut(series, "{")
