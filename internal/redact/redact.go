@@ -38,10 +38,12 @@ func URL(s string) string {
 
 // redactText masks passwords of URLs within a text.
 func redactText(s string) string {
-	s = urlWord.ReplaceAllStringFunc(s, func(word string) string {
-		masked, _ := maskURL(word)
-		return masked
-	})
+	if strings.Contains(s, "://") {
+		s = urlWord.ReplaceAllStringFunc(s, func(word string) string {
+			masked, _ := maskURL(word)
+			return masked
+		})
+	}
 	return maskOptions(s)
 }
 

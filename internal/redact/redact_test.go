@@ -150,3 +150,21 @@ func TestCommand(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkRedactALineOfALog(b *testing.B) {
+	r := redact.New("postgres://u:s3%40cret+x@h/d")
+	const line = `time=2026-11-27T05:47:34.475Z level=WARN message="delivery failed" queue_topic=mail ` +
+		`error="exit status 65" error_kind=Command policy.action=dead retry.count=1 retry.max=0 task_id=m8`
+	for b.Loop() {
+		_ = r.Redact(line)
+	}
+}
+
+func TestSettingsOfSecretsAreFound(t *testing.T) {
+	for _, text := range []string{"password=x1y", "a=b PGPASSWORD = x1y", "client_secret='x1y'", "API_KEY=x1y", "apikey\t=x1y",
+		"a=b&token=x1y", "access_token=x1y", "pwd=x1y", "==password=x1y"} {
+		if got := redact.New().Redact(text); strings.Contains(got, "x1y") {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}

@@ -93,7 +93,32 @@ func maskPlain(s string) (masked string, secrets []string) {
 	return s[:first] + mask + maskOptions(s[end:]), append(secrets, s[first:last])
 }
 
-func maskOptions(s string) string { return setPassword.ReplaceAllString(s, "${1}"+mask) }
+func maskOptions(s string) string {
+	if !setsSecret(s) {
+		return s
+	}
+	return setPassword.ReplaceAllString(s, "${1}"+mask)
+}
+
+// secretWords are how the names end that setPassword is about.
+var secretWords = []string{"password", "pwd", "secret", "apikey", "api_key", "token"}
+
+// setsSecret reports whether setPassword may match: every line of a log is looked at, and few have one.
+func setsSecret(s string) bool {
+	for rest := s; ; {
+		at := strings.IndexByte(rest, '=')
+		if at < 0 {
+			return false
+		}
+		name := strings.TrimRight(rest[:at], " \t\n\f\r")
+		for _, word := range secretWords {
+			if from := len(name) - len(word); from >= 0 && strings.EqualFold(name[from:], word) {
+				return true
+			}
+		}
+		rest = rest[at+1:]
+	}
+}
 
 // spellings are a secret as it stands in a URL, as it is meant, and if it is read
 // wrongly the pieces of it that an error may quote.
