@@ -145,7 +145,7 @@ func TestDamagedFile(t *testing.T) {
 	info, err := f.Stat()
 	must(t, err)
 	junk := []byte(strings.Repeat("junk", 1024))
-	for at := int64(25 * 4096); at < info.Size(); at += int64(len(junk)) {
+	for at := int64(40 * 4096); at < info.Size(); at += int64(len(junk)) {
 		_, err := f.WriteAt(junk, at)
 		must(t, err)
 	}

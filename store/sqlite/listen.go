@@ -172,6 +172,7 @@ func (w *watcher) rouse(due bool) {
 	for _, name := range w.heard() {
 		t := w.topics.byName[name]
 		if t == nil {
+			woken[name] = due // its first message may have been sent by SQL
 			continue
 		}
 		if t.paused(k.now) {

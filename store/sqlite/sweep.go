@@ -45,8 +45,19 @@ func (k *work) sweep() error {
 	return nil
 }
 
-// openAll opens what was closed until now, in the order in which it fell due.
+// openAll appends what SQL has sent, and opens what was closed until now, in the order in which it fell due.
 func (k *work) openAll() error {
+	more, err := k.takeIn()
+	if err == nil {
+		err = k.openDue()
+	}
+	if more {
+		k.state.closedDue = 0
+	}
+	return err
+}
+
+func (k *work) openDue() error {
 	type lane struct{ lane, topic, home int64 }
 	lanes, err := collect(k.db, func(r row) (lane, error) { return lane{r.int(0), r.int(1), r.int(2)}, nil }, selectDue,
 		k.now)

@@ -193,9 +193,14 @@ def _document(text: bytes) -> dict[str, Any]:
 def send_sql(cursor: Any, topic: str, body: Any = None, key: str | None = None, **options: Any) -> str:
     """Append a message in the transaction of a DB-API cursor: it exists if, and only if, that commits.
 
-    PostgreSQL only, once `pawl migrate up` has installed pawl_send there.
+    The database is the store: PostgreSQL, once `pawl migrate up` has installed pawl_send there, or a file of SQLite.
     """
     text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
+    if type(cursor).__module__.startswith(("sqlite3", "pysqlite3")):
+        id = options.setdefault("id", str(uuid.uuid4()))
+        cursor.execute("insert into pawl_send (topic, body, key, options) values (?, ?, ?, ?)",
+                       (topic, text, key, json.dumps(options)))
+        return str(id)
     cursor.execute("select pawl_send(%s, %s::text, %s, %s::jsonb)", (topic, text, key, json.dumps(options)))
     return str(cursor.fetchone()[0])
 

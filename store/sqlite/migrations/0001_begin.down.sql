@@ -1,3 +1,5 @@
+DROP VIEW pawl_send;
+DROP TABLE pawl_sent;
 DROP TABLE pawl_mark;
 DROP TABLE pawl_entry;
 DROP TABLE pawl_revision;

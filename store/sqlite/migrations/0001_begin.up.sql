@@ -199,3 +199,65 @@ CREATE TABLE pawl_mark (
 ) STRICT;
 CREATE UNIQUE INDEX pawl_mark_key ON pawl_mark (scope, key);
 CREATE INDEX pawl_mark_until ON pawl_mark (until) WHERE until IS NOT NULL;
+
+-- What SQL sends: an append in the transaction of any program that opens the file. The rows are appended by the next call
+-- of a store, in their order; closed_due 0 says that there are some.
+CREATE TABLE pawl_sent (
+  n       INTEGER PRIMARY KEY,
+  at      INTEGER NOT NULL,
+  topic   TEXT NOT NULL,
+  key     BLOB,
+  body    BLOB NOT NULL,
+  options TEXT
+) STRICT;
+CREATE VIEW pawl_send AS SELECT NULL AS topic, NULL AS body, NULL AS key, NULL AS options WHERE 0;
+
+-- Package pawl has the same rules (Message.Validate). The trigger runs in the application: no function is used that SQLite
+-- 3.38 lacks.
+CREATE TRIGGER pawl_send_insert INSTEAD OF INSERT ON pawl_send BEGIN
+  SELECT RAISE(ABORT, 'pawl_send: topic is made of 1 to 128 of A-Z a-z 0-9 . _ -') WHERE typeof(NEW.topic) <> 'text'
+    OR length(CAST(NEW.topic AS BLOB)) NOT BETWEEN 1 AND 128 OR NEW.topic GLOB '*[^A-Za-z0-9._-]*';
+  SELECT RAISE(ABORT, 'pawl_send: body is a text or a blob of at most 16777216 bytes')
+    WHERE typeof(NEW.body) NOT IN ('text', 'blob') OR length(CAST(NEW.body AS BLOB)) > 16777216;
+  SELECT RAISE(ABORT, 'pawl_send: key is a text or a blob of 1 to 1024 bytes, or null') WHERE NEW.key IS NOT NULL
+    AND (typeof(NEW.key) NOT IN ('text', 'blob') OR length(CAST(NEW.key AS BLOB)) NOT BETWEEN 1 AND 1024);
+  SELECT RAISE(ABORT, 'pawl_send: options are a JSON object, without \u0000') WHERE NEW.options IS NOT NULL
+    AND CASE WHEN json_valid(NEW.options) THEN json_type(NEW.options) <> 'object' OR instr(NEW.options, '\u0000') ELSE 1 END;
+  SELECT CASE wrong
+    WHEN 1 THEN RAISE(ABORT, 'pawl_send: options are id, unique_key and unique_scope (texts), headers (an object), priority, delay_seconds and unique_for_seconds (numbers), until_claimed (true or false)')
+    WHEN 2 THEN RAISE(ABORT, 'pawl_send: id has at most 128 bytes, and no control characters')
+    WHEN 3 THEN RAISE(ABORT, 'pawl_send: priority is a whole number from 0 to 100')
+    WHEN 4 THEN RAISE(ABORT, 'pawl_send: delay_seconds goes from 0 to 315576000')
+    WHEN 5 THEN RAISE(ABORT, 'pawl_send: headers are at most 128 with names, and texts as values, of 32768 bytes together')
+    WHEN 6 THEN RAISE(ABORT, 'pawl_send: unique_key and unique_scope have at most 1024 bytes')
+    WHEN 7 THEN RAISE(ABORT, 'pawl_send: unique_for_seconds is not negative') END,
+    CASE WHEN scoped > 0 AND (keyed = 0 OR scoped > 3)
+      THEN RAISE(ABORT, 'pawl_send: unique_scope, unique_for_seconds or until_claimed go with a unique_key; give one of the latter two') END
+    FROM (SELECT max(CASE o.key
+      WHEN 'id' THEN CASE WHEN o.type NOT IN ('text', 'null') THEN 1
+        WHEN length(CAST(o.value AS BLOB)) > 128 OR o.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*' THEN 2 END
+      WHEN 'priority' THEN CASE WHEN o.type NOT IN ('integer', 'real', 'null') THEN 1
+        WHEN o.value NOT BETWEEN 0 AND 100 OR o.value <> CAST(o.value AS INTEGER) THEN 3 END
+      WHEN 'delay_seconds' THEN CASE WHEN o.type NOT IN ('integer', 'real', 'null') THEN 1 WHEN o.value NOT BETWEEN 0 AND 315576000 THEN 4 END
+      WHEN 'headers' THEN CASE WHEN o.type NOT IN ('object', 'null') THEN 1
+        WHEN (SELECT count(*) > 128 OR total(length(CAST(h.key AS BLOB)) + length(CAST(h.value AS BLOB))) > 32768
+          OR max(h.key = '' OR h.type <> 'text') FROM json_each(o.value) h) THEN 5 END
+      WHEN 'unique_key' THEN CASE WHEN o.type NOT IN ('text', 'null') THEN 1 WHEN length(CAST(o.value AS BLOB)) > 1024 THEN 6 END
+      WHEN 'unique_scope' THEN CASE WHEN o.type NOT IN ('text', 'null') THEN 1 WHEN length(CAST(o.value AS BLOB)) > 1024 THEN 6 END
+      WHEN 'unique_for_seconds' THEN CASE WHEN o.type NOT IN ('integer', 'real', 'null') THEN 1 WHEN o.value < 0 THEN 7 END
+      WHEN 'until_claimed' THEN CASE WHEN o.type NOT IN ('true', 'false', 'null') THEN 1 END
+      ELSE 1 END) AS wrong,
+      total(o.key = 'unique_key' AND o.value <> '') AS keyed,
+      total(CASE o.key WHEN 'unique_scope' THEN o.value <> '' WHEN 'unique_for_seconds' THEN 2 * (o.type <> 'null')
+        WHEN 'until_claimed' THEN 2 * (o.type = 'true') END) AS scoped
+      FROM json_each(NEW.options) o)
+    WHERE NEW.options IS NOT NULL;
+  SELECT RAISE(ABORT, 'pawl_send: the topic is full; send it again later') FROM pawl_topic t
+    WHERE t.name = NEW.topic AND t.max_waiting > 0 AND t.max_waiting <= (SELECT count(*) FROM pawl_sent WHERE topic = NEW.topic)
+      + (SELECT appended - acked - cancelled - purged FROM pawl_total WHERE topic = t.topic) - (SELECT count(*) FROM pawl_dead WHERE topic = t.topic)
+      - (SELECT coalesce(sum(CASE WHEN lane > 0 THEN 1 ELSE (SELECT count(*) FROM pawl_msg m WHERE m.lane = l.lane AND m.lane < 0 AND m.seq <= l.last) END), 0)
+        FROM pawl_lease l WHERE topic = t.topic);
+  INSERT INTO pawl_sent (at, topic, key, body, options) VALUES (CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000,
+    NEW.topic, CAST(NEW.key AS BLOB), CAST(NEW.body AS BLOB), NEW.options);
+  UPDATE pawl_state SET closed_due = 0 WHERE closed_due > 0;
+END;
