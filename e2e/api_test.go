@@ -51,11 +51,27 @@ func TestAPIPage(t *testing.T) {
 	}
 }
 
-// TestPythonClient runs the tests of the client against the built binary.
+// TestPythonClient runs the tests and examples of the client against the built binary.
 func TestPythonClient(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not there")
+	t.Parallel()
+	testClient(t, "python3", "cd ../clients/python && exec python3 -B -W ignore::ResourceWarning test_pawl.py")
+}
+
+// TestTypeScriptClient does the same. The compiler is fetched at the first run, and comes from a cache later.
+func TestTypeScriptClient(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("../clients/typescript")); err != nil {
+		t.Fatal(err)
+	}
+	testClient(t, "npm", "cd '"+dir+"' && rm -rf node_modules dist && "+
+		"npm ci --prefer-offline --no-audit --no-fund --loglevel=error && npm test")
+}
+
+func testClient(t *testing.T, tool, script string) {
+	t.Helper()
+	if _, err := exec.LookPath(tool); err != nil {
+		t.Skip(tool + " is not there")
 	}
 	binary, err := exec.LookPath("pawl")
 	if err != nil {
@@ -63,7 +79,7 @@ func TestPythonClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, python, "-B", "-W", "ignore::ResourceWarning", "../clients/python/test_pawl.py")
+	c := exec.CommandContext(ctx, "sh", "-c", script)
 	c.Env = append(os.Environ(), "PAWL_BINARY="+binary)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v:\n%s", err, out)

@@ -1,5 +1,8 @@
 """Tests of the client against a built pawl, whose processes are killed."""
 
+from __future__ import annotations
+
+import json
 import os
 import random
 import socket
@@ -9,6 +12,9 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
+from typing import Any
 
 sys.path.insert(0, os.path.dirname(__file__))
 import pawl  # noqa: E402
@@ -22,6 +28,16 @@ def free_port() -> int:
         return s.getsockname()[1]
 
 
+def wait_for_port(port: int) -> None:
+    for _ in range(400):
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"nothing listens at {port}")
+
+
 class Door:
     """A pawl api on a port of its own."""
 
@@ -33,13 +49,7 @@ class Door:
     def start(self) -> None:
         self.process = subprocess.Popen([BINARY, "api", "--listen", f"127.0.0.1:{self.port}", "--store", self.store],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tempfile.gettempdir())
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
-            except OSError:
-                time.sleep(0.05)
-        raise RuntimeError("pawl api does not listen")
+        wait_for_port(self.port)
 
     def kill(self) -> None:
         self.process.kill()
@@ -126,6 +136,43 @@ class Kills(unittest.TestCase):
         with self.assertRaises(pawl.Problem) as caught:
             self.client.send("mail", "x", priority=101)
         self.assertEqual((caught.exception.status, caught.exception.fields[0]["field"]), (422, "priority"))
+
+    def test_examples(self) -> None:
+        """A shop that sends in its transaction, and a worker that fails in three ways."""
+        examples = os.path.join(os.path.dirname(__file__), "examples")
+        port, file = free_port(), os.path.join(self.dir.name, "pawl.db")
+        env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.abspath(__file__)), "PAWL_API": self.doors[0].url}
+        running = [subprocess.Popen([sys.executable, os.path.join(examples, name), *args], env=env,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                   for name, *args in (("shop.py", file, str(port)), ("worker.py",))]
+        try:
+            wait_for_port(port)
+            for customer, total, want in [("ann", 10, 201), ("nobody", 1, 201), ("bank", 2, 201), ("flaky", 3, 201),
+                                          ("thief", 0, 400)]:
+                order = json.dumps({"customer": customer, "total": total}).encode()
+                self.assertEqual(fetch(f"http://127.0.0.1:{port}/orders", order)[0], want, customer)
+            end = time.monotonic() + 60
+            while time.monotonic() < end:
+                topics = {t["topic"]: t for t in fetch(self.doors[0].url + "/v1/topics")[1]}
+                if topics.get("shipped", {}).get("waiting") == 3:
+                    break
+                time.sleep(0.1)
+            orders = topics["orders"]
+            self.assertEqual((orders["appended_total"], orders["acked_total"], orders["dead"],
+                              topics["shipped"]["waiting"]), (4, 3, 1, 3))
+        finally:
+            for p in running:
+                p.kill()
+                p.wait()
+
+
+def fetch(url: str, body: bytes | None = None) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(url, body, 20) as r:
+            return r.status, json.load(r)
+    except urllib.error.HTTPError as e:
+        with e:
+            return e.code, json.load(e)
 
 
 if __name__ == "__main__":
