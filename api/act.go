@@ -34,6 +34,8 @@ func actRoutes() []route {
 				func(_ *exchange, s store.Inspector, _ string) byID { return s.RunNow })),
 		p(doOperate, "/v1/messages/{id}/skip", "skip", "Make a dead letter of a message, so that its key goes on",
 			reasonBody{}, onMessage("skip", (*exchange).record, skip)),
+		p(doOperate, "/v1/messages/{id}/reclaim", "reclaim", "Take a message back from the worker that holds it",
+			reasonBody{}, onMessage("reclaim", (*exchange).record, reclaim)),
 		p(doOperate, "/v1/dead/{id}/edit", "dead edit", "Change the body of a dead letter", editBody{},
 			(*exchange).editLetter),
 		p(doOperate, "/v1/dead/{id}/resolve", "dead resolve", "Mark a dead letter as resolved", reasonBody{},
@@ -55,13 +57,21 @@ func actRoutes() []route {
 		p(doOperate, "/v1/pipelines/{name}/resume", "pipelines resume", "Resume a pipeline", reasonBody{},
 			onPipeline("resume", resume)),
 		p(doOperate, "/v1/schedules/{name}/pause", "schedules pause", "Pause a schedule", reasonBody{},
-			onSchedule("pause", quiet((*cron.Scheduler).Pause))),
+			onSchedule("pause", quiet[reasonBody]((*cron.Scheduler).Pause))),
 		p(doOperate, "/v1/schedules/{name}/resume", "schedules resume", "Resume a schedule", reasonBody{},
-			onSchedule("resume", quiet((*cron.Scheduler).Resume))),
-		p(doOperate, "/v1/schedules/{name}/run", "schedules run", "Send the message of a schedule now", reasonBody{},
-			onSchedule("run", (*cron.Scheduler).RunNow)),
+			onSchedule("resume", quiet[reasonBody]((*cron.Scheduler).Resume))),
+		p(doOperate, "/v1/schedules/{name}/run", "schedules run", "Send the message of a schedule now", runBody{},
+			onSchedule("run", runSchedule)),
+		p(doAdmin, "/v1/schedules/{name}/put", "schedules put", "Write a schedule", scheduleBody{},
+			act("schedules put", (*exchange).needWhole, putSchedule)),
+		p(doOperate, "/v1/schedules/{name}/backfill", "schedules backfill", "Send the messages of past ticks",
+			backfillBody{}, act("schedules backfill", (*exchange).needWhole, backfillSchedule)),
+		p(doAdmin, "/v1/state/{topic}/{key}/put", "state put", "Write a value that processes share", stateBody{},
+			act("state put", (*exchange).needWhole, putState)),
+		p(doAdmin, "/v1/state/{topic}/{key}/rm", "state rm", "Remove a value that processes share", versionBody{},
+			act("state rm", (*exchange).needWhole, removeState)),
 		p(doAdmin, "/v1/schedules/{name}/rm", "schedules rm", "Remove a schedule", reasonBody{},
-			onSchedule("rm", quiet((*cron.Scheduler).Remove))),
+			onSchedule("rm", quiet[reasonBody]((*cron.Scheduler).Remove))),
 	}
 	for _, kind := range []string{operate.KindReplay, operate.KindResolve, operate.KindReopen, operate.KindDiscard} {
 		need := doOperate
@@ -258,33 +268,6 @@ func onPipeline[B any, P reasoned[B]](verb string, do toTopic[B]) func(*exchange
 	})
 }
 
-// onSchedule does something to the schedule of a path. The answer names the schedule, or has the id that do returns.
-func onSchedule(verb string, do func(c *cron.Scheduler, ctx context.Context, name string) (id string,
-	err error)) func(*exchange) error {
-	return act("schedules "+verb, (*exchange).needWhole, func(ctx context.Context, x *exchange, _ *reasonBody) (
-		e operate.AuditEntry, _ any, err error) {
-		c, err := x.scheduler()
-		if err != nil {
-			return e, nil, err
-		}
-		e.Target = x.r.PathValue("name")
-		if _, err := c.Status(ctx, e.Target); err != nil {
-			return e, nil, err
-		}
-		id, err := do(c, ctx, e.Target)
-		if id != "" {
-			return e, map[string]string{"id": id}, err
-		}
-		return e, map[string]string{"schedule": e.Target}, err
-	})
-}
-
-// quiet is do, without an id.
-func quiet(do func(*cron.Scheduler, context.Context, string) error) func(*cron.Scheduler, context.Context, string) (
-	string, error) {
-	return func(c *cron.Scheduler, ctx context.Context, name string) (string, error) { return "", do(c, ctx, name) }
-}
-
 // done is what became of one message or dead letter.
 type done struct {
 	ID     string `json:"id"`
@@ -302,6 +285,33 @@ func skip(_ *exchange, s store.Inspector, why string) byID {
 func resolve(x *exchange, s store.DeadLetters, why string) byID {
 	return func(ctx context.Context, ids ...string) (map[string]error, error) {
 		return s.Resolve(ctx, x.caller.name, why, ids...)
+	}
+}
+
+// reclaim releases what a worker holds, for it.
+func reclaim(x *exchange, l store.Inspector, _ string) byID {
+	return func(ctx context.Context, ids ...string) (map[string]error, error) {
+		refused := map[string]error{}
+		for _, id := range ids {
+			r, err := l.Get(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if r.Lease == nil {
+				refused[id] = conflict("the message is " + string(r.State))
+				continue
+			}
+			lost, err := x.api.store.Settle(ctx, store.NewBatch(store.Settlement{Token: r.Lease.Token, ID: id,
+				Verdict: store.Release,
+				Failure: store.Failure{Error: x.caller.name + " took it back from " + r.Lease.Owner}}))
+			if err != nil {
+				return nil, err
+			}
+			if len(lost) > 0 {
+				refused[id] = conflict("its worker has settled it, or has lost it")
+			}
+		}
+		return refused, nil
 	}
 }
 
@@ -404,18 +414,24 @@ func (x *exchange) resumeOperation() error {
 		Reason: x.reason(b.Reason)}); err != nil {
 		return err
 	}
-	x.run(ops, o)
+	if err := x.run(ctx, ops, o); err != nil {
+		return err
+	}
 	return x.answer(http.StatusAccepted, map[string]string{"operation_id": o.ID})
 }
 
-// run carries an operation out in this process. It is paused when the process ends.
-func (x *exchange) run(ops *operate.Operations, o *operate.Operation) {
-	a, who := x.api, x.caller.name
+// run begins an operation, which is stored when it returns, and carries it out in this process. It is paused when the
+// process ends.
+func (x *exchange) run(ctx context.Context, ops *operate.Operations, o *operate.Operation) error {
+	a, r := x.api, &operate.Runner{Operations: ops, Who: x.caller.name}
+	if err := r.Begin(ctx, o); err != nil {
+		return err
+	}
 	a.wg.Go(func() {
-		r := &operate.Runner{Operations: ops, Who: who}
-		err := r.Run(a.ctx, o)
+		err := r.Finish(a.ctx)
 		if err != nil && !errors.Is(err, operate.ErrPaused) && !errors.Is(err, operate.ErrCancelled) {
 			a.config.Logger.Warn("an operation did not end", "operation", o.ID, "error", err)
 		}
 	})
+	return nil
 }

@@ -9,13 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/policy"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // sees reports whether the caller may see an operation.
@@ -102,35 +99,6 @@ func (x *exchange) listPipelines() error {
 	return whole(x, func(ctx context.Context) ([]operate.Pipeline, error) { return operate.Pipelines(ctx, x.api.store) })
 }
 
-// stateEntry is an entry of the state of a store.
-type stateEntry struct {
-	Key     string    `json:"key"`
-	Value   string    `json:"value"`
-	Version int64     `json:"version"`
-	Writer  string    `json:"writer"`
-	At      time.Time `json:"at"`
-}
-
-func (x *exchange) listState() error {
-	entries, err := part[store.Shared](x)
-	if err != nil {
-		return err
-	}
-	return whole(x, func(ctx context.Context) ([]stateEntry, error) {
-		all := []stateEntry{}
-		for e, err := range entries.ListState(ctx, x.r.URL.Query().Get("prefix"), 0) {
-			if err != nil {
-				return nil, err
-			}
-			if !strings.HasPrefix(e.Key, keyScope) { // the key of tokens is nobody's business
-				value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
-				all = append(all, stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()})
-			}
-		}
-		return all, nil
-	})
-}
-
 // room answers with what a program has beside its store.
 func (x *exchange) room(has bool, get func() (any, error)) error {
 	if err := x.needWhole(); err != nil {
@@ -179,35 +147,4 @@ func (x *exchange) explainPolicy() error {
 	}
 	do := x.api.config.Rooms.PolicyExplain
 	return x.room(do != nil, func() (any, error) { return do(a) })
-}
-
-func (x *exchange) scheduler() (*cron.Scheduler, error) {
-	return cron.New(x.api.store, cron.Config{Owner: x.caller.name, Logger: x.api.config.Logger})
-}
-
-func (x *exchange) listSchedules() error {
-	c, err := x.scheduler()
-	if err != nil {
-		return err
-	}
-	return whole(x, func(ctx context.Context) ([]operate.Schedule, error) {
-		known, err := c.Statuses(ctx)
-		all := make([]operate.Schedule, len(known))
-		for i := 0; i < len(known) && err == nil; i++ {
-			all[i], err = operate.FormSchedule(ctx, x.api.store, &known[i])
-		}
-		return all, err
-	})
-}
-
-func (x *exchange) showSchedule(ctx context.Context) (any, error) {
-	c, err := x.scheduler()
-	if err = cmp.Or(x.needWhole(), err); err != nil {
-		return nil, err
-	}
-	s, err := c.Status(ctx, x.r.PathValue("name"))
-	if err != nil {
-		return nil, err
-	}
-	return operate.FormSchedule(ctx, x.api.store, &s)
 }

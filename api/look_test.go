@@ -108,14 +108,10 @@ func (d *door) replay() {
 	d.want(409, d.post("/v1/dead/replay", `{"plan_id":"`+plan.PlanID+`"}`))
 	var o operate.Operation
 	for range 100 {
-		time.Sleep(50 * time.Millisecond)
-		a := d.get("/v1/operations/" + begun.OperationID)
-		if a.status == 404 {
-			continue
-		}
-		if d.want(200, a).into(d.t, &o); o.Status == operate.Done {
+		if d.want(200, d.get("/v1/operations/"+begun.OperationID)).into(d.t, &o); o.Status == operate.Done {
 			break
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 	if o.Status != operate.Done || o.Done != 2 {
 		d.t.Errorf("the operation is %s, %d done", o.Status, o.Done)

@@ -170,7 +170,8 @@ func (x *exchange) keepPlan(ctx context.Context, state store.Shared, o *operate.
 	return err
 }
 
-// carryOutPlan begins an operation as it was planned. What died since is not in it.
+// carryOutPlan begins an operation as it was planned. What died since is not in it. The operation is stored before the
+// plan is used up: it is begun once in any case.
 func (x *exchange) carryOutPlan(ctx context.Context, ops *operate.Operations, kind, id string) error {
 	used := conflict("the plan is carried out already; see its operation")
 	e, err := ops.State.GetState(ctx, planPrefix+id)
@@ -181,26 +182,26 @@ func (x *exchange) carryOutPlan(ctx context.Context, ops *operate.Operations, ki
 		return err
 	}
 	var p planned
-	if err := json.Unmarshal(e.Value, &p); err != nil || p.Operation == nil || p.Operation.Kind != kind {
-		return notFound("there is no such plan of this kind")
-	}
-	if p.Used {
+	if err := json.Unmarshal(e.Value, &p); err == nil && p.Used {
 		return used
+	} else if err != nil || p.Operation == nil || p.Operation.Kind != kind {
+		return notFound("there is no such plan of this kind")
 	}
 	if !x.caller.sees(p.Operation) {
 		return forbidden("the plan is about other topics")
 	}
-	p.Used = true
-	text, err := json.Marshal(p)
-	if err != nil {
-		return err
-	}
-	if _, err := ops.State.PutState(ctx, e.Key, text, e.Version, x.caller.name); errors.Is(err, store.ErrConflict) {
+	p.Operation.Who = x.caller.name
+	if err := x.run(ctx, ops, p.Operation); errors.Is(err, store.ErrConflict) {
 		return used
 	} else if err != nil {
 		return err
 	}
-	p.Operation.Who = x.caller.name
-	x.run(ops, p.Operation)
+	text, err := json.Marshal(planned{Used: true})
+	if err == nil {
+		_, err = ops.State.PutState(ctx, e.Key, text, e.Version, x.caller.name)
+	}
+	if err != nil {
+		x.api.config.Logger.Warn("a plan is not marked as used", "plan", id, "error", err)
+	}
 	return x.answer(http.StatusAccepted, map[string]string{"operation_id": p.Operation.ID})
 }

@@ -21,12 +21,9 @@ var withoutRoute = map[string]string{
 	"bench": "about this machine", "demo": "runs a program here", "up": "runs a program here", "api": "it is the API",
 	"work": "runs a program here", "config": "about a file here", "migrate": "the schema is changed beside the store",
 	"blobs": "about a folder here", "traffic": "moves between stores, by their URLs", "kafka": "about a cluster",
-	"reclaim":     "a lease ends by itself",
 	"topics show": "GET /v1/topics/{topic} has settings and figures",
 	"dead export": "GET /v1/dead has all of it", "dead import": "reads a file here",
-	"schedules put": "schedules are written in files and by the command", "schedules next": "GET /v1/schedules has the next",
-	"schedules history": "comes with the console", "schedules backfill": "comes with the console",
-	"state": "GET /v1/state lists it; the rest comes with the console",
+	"state watch": "GET /v1/state/{topic} is asked again",
 }
 
 // TestRoutesAndCommands compares the table of routes with the commands, and with the description of the routes.

@@ -226,12 +226,6 @@ func stated(in *pipeline.Invocation) (s cron.Schedule, err error) {
 	return s, err
 }
 
-// tickInfo is a tick to come, as JSON.
-type tickInfo struct {
-	Tick string    `json:"tick"`
-	At   time.Time `json:"at"`
-}
-
 func next() pipeline.Command {
 	return schedule("next", "Show the next ticks",
 		"Shows the next ticks of a schedule, with the effect of a change of clocks on them.",
@@ -251,17 +245,12 @@ func next() pipeline.Command {
 			if n < 1 || n > 1_000_000 {
 				return usage(fmt.Sprintf("-n is %d; it goes from 1 to 1000000", n), "such as -n 5")
 			}
-			times, err := status.Times()
-			if err != nil {
-				return err
-			}
 			if at.IsZero() {
 				at = time.Now()
 			}
-			ticks := []tickInfo{}
-			for at = times.Next(at); n > 0 && !at.IsZero(); at = times.Next(at) {
-				ticks = append(ticks, tickInfo{at.Format(time.RFC3339), at.UTC()})
-				n--
+			ticks, err := operate.NextTicks(&status.Schedule, at, int(n))
+			if err != nil {
+				return err
 			}
 			return o.Rows([]string{"TICK", "AT"}, ticks, func(n int) []string {
 				return []string{ticks[n].Tick, ticks[n].At.Format(time.RFC3339)}
@@ -294,35 +283,14 @@ func run() pipeline.Command {
 		})
 }
 
-// runInfo is the outcome of a tick, as JSON.
-type runInfo struct {
-	Tick      time.Time `json:"tick"`
-	FiredAt   time.Time `json:"fired_at"`
-	MessageID *string   `json:"message_id"`
-	Action    string    `json:"action"`
-	Why       string    `json:"why"`
-	Outcome   string    `json:"outcome"`
-}
-
-func runOf(ctx context.Context, s store.Store, r *cron.Run) (i runInfo, err error) {
-	i = runInfo{Tick: r.Tick, FiredAt: r.At, Action: r.Action, Why: r.Why}
-	if r.MessageID != "" {
-		i.MessageID = &r.MessageID
-	}
-	if r.Action != cron.ActionReplaced {
-		i.Outcome, err = operate.Outcome(ctx, s, r.MessageID)
-	}
-	return i, err
-}
-
 func history(ctx context.Context, o on) error {
 	runs, err := o.History(ctx, o.name)
 	if err != nil {
 		return err
 	}
-	rows := make([]runInfo, len(runs))
+	rows := make([]operate.Run, len(runs))
 	for n := range runs {
-		if rows[n], err = runOf(ctx, o.store, &runs[n]); err != nil {
+		if rows[n], err = operate.FormRun(ctx, o.store, &runs[n]); err != nil {
 			return err
 		}
 	}
@@ -330,12 +298,6 @@ func history(ctx context.Context, o on) error {
 		i := rows[n]
 		return []string{cell(&i.Tick), cell(&i.FiredAt), i.Action, cmp.Or(i.Outcome, "-"), i.Why}
 	})
-}
-
-// filled is the result of a backfill, as JSON.
-type filled struct {
-	Count int      `json:"count"`
-	Ticks []string `json:"ticks"`
 }
 
 func backfill() pipeline.Command {
@@ -368,14 +330,10 @@ func runBackfill(ctx context.Context, o on) error {
 	if err != nil {
 		return invalid(err)
 	}
-	done := filled{Ticks: []string{}}
 	if !o.DryRun {
 		ticks, err = o.Backfill(ctx, o.name, ticks, o.Flags.Number("rate"))
 	}
-	for _, tick := range ticks {
-		done.Ticks = append(done.Ticks, tick.Format(time.RFC3339))
-	}
-	done.Count = len(ticks)
+	done := operate.FormBackfill(ticks)
 	if !o.DryRun && done.Count > 0 {
 		err = errors.Join(err, o.Audit(context.WithoutCancel(ctx), o.store, "schedules backfill", o.name, done.Count,
 			since.Format(time.RFC3339)+" to "+until.Format(time.RFC3339)))
@@ -403,7 +361,7 @@ func Explain(ctx context.Context, s store.Store, name, tick string) (any, string
 	if err != nil {
 		return nil, "", err
 	}
-	i, err := runOf(ctx, s, &r)
+	i, err := operate.FormRun(ctx, s, &r)
 	x := struct {
 		Schedule string     `json:"schedule"`
 		Tick     time.Time  `json:"tick"`

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/statesync"
 	"github.com/pawl-dev/pawl/store"
@@ -85,24 +86,7 @@ func withState(ctx context.Context, in *pipeline.Invocation, do func(context.Con
 	return invalid(do(ctx, o))
 }
 
-// stateInfo is a value, as JSON.
-type stateInfo struct {
-	Topic   string          `json:"topic"`
-	Key     string          `json:"key"`
-	Value   json.RawMessage `json:"value"`
-	Version int64           `json:"version"`
-	Writer  string          `json:"writer"`
-	Time    time.Time       `json:"time"`
-	Schema  string          `json:"schema"`
-	Deleted bool            `json:"deleted,omitempty"`
-	Skipped int64           `json:"skipped,omitempty"`
-}
-
-func stateOf(v statesync.Value[json.RawMessage]) stateInfo {
-	return stateInfo{v.Topic, v.Key, v.Value, v.Version, v.Writer, v.Time.UTC(), v.Schema, v.Deleted, v.Skipped}
-}
-
-func (i *stateInfo) cells() []string {
+func stateCells(i *operate.StateValue) []string {
 	value := string(i.Value)
 	if i.Deleted {
 		value = "(removed)"
@@ -111,12 +95,12 @@ func (i *stateInfo) cells() []string {
 }
 
 func (o *onState) rows(all []statesync.Value[json.RawMessage]) error {
-	rows := make([]stateInfo, len(all))
+	rows := make([]operate.StateValue, len(all))
 	for n := range all {
-		rows[n] = stateOf(all[n])
+		rows[n] = operate.FormState(&all[n])
 	}
 	return o.Rows([]string{"KEY", ">VERSION", "TIME", "WRITER", "VALUE"}, rows,
-		func(n int) []string { return rows[n].cells() })
+		func(n int) []string { return stateCells(&rows[n]) })
 }
 
 func stateLs(ctx context.Context, o *onState) error {
@@ -136,7 +120,7 @@ func stateHistory(ctx context.Context, o *onState) error {
 }
 
 func (o *onState) show(v statesync.Value[json.RawMessage]) error {
-	i := stateOf(v)
+	i := operate.FormState(&v)
 	return o.Print(i, "%s %s\nversion %d by %s at %s\n", i.Key, cmp.Or(string(i.Value), "(removed)"), i.Version,
 		i.Writer, i.Time.Format(time.RFC3339))
 }
@@ -184,7 +168,7 @@ func stateWatch(ctx context.Context, o *onState) error {
 		if len(o.Args) > 1 && v.Key != o.key {
 			continue // it only begins like it
 		}
-		i := stateOf(v)
+		i := operate.FormState(&v)
 		line, err := json.Marshal(i)
 		if o.Output == "table" {
 			line = fmt.Appendf(nil, "%s %d %s", i.Key, i.Version, cmp.Or(string(i.Value), "(removed)"))

@@ -61,12 +61,23 @@ type Runner struct {
 // [ErrPaused], [ErrCancelled], [store.ErrConflict] if another process is running it,
 // and those of the store.
 func (r *Runner) Run(ctx context.Context, o *Operation) error {
-	r.op, r.me = o, pawl.NewID()
-	r.pace, r.Refused, r.bad = pace{perSecond: o.Rate}, map[string]error{}, 0
-	keep := context.WithoutCancel(ctx) // what was begun is finished
-	if err := r.take(ctx); err != nil {
+	if err := r.Begin(ctx, o); err != nil {
 		return err
 	}
+	return r.Finish(ctx)
+}
+
+// Begin is the first part of Run: when it returns, the operation is stored, and this process is the one that carries it
+// out.
+func (r *Runner) Begin(ctx context.Context, o *Operation) error {
+	r.op, r.me = o, pawl.NewID()
+	r.pace, r.Refused, r.bad = pace{perSecond: o.Rate}, map[string]error{}, 0
+	return r.take(ctx)
+}
+
+// Finish is the rest.
+func (r *Runner) Finish(ctx context.Context) error {
+	keep := context.WithoutCancel(ctx)                 // what was begun is finished
 	r.began, r.active = time.Now(), r.op.ActiveSeconds // what it waited before does not count
 	err := r.work(ctx, keep)
 	switch {

@@ -65,3 +65,59 @@ func Outcome(ctx context.Context, s store.Store, id string) (string, error) {
 	}
 	return string(m.State), err
 }
+
+// Tick is a tick to come, as JSON.
+type Tick struct {
+	Tick string    `json:"tick"` // with the offset of the zone
+	At   time.Time `json:"at"`
+}
+
+// NextTicks returns up to n ticks of a schedule strictly after from.
+func NextTicks(s *cron.Schedule, from time.Time, n int) ([]Tick, error) {
+	times, err := s.Times()
+	if err != nil {
+		return nil, err
+	}
+	ticks := []Tick{}
+	for at := times.Next(from); len(ticks) < n && !at.IsZero(); at = times.Next(at) {
+		ticks = append(ticks, Tick{at.Format(time.RFC3339), at.UTC()})
+	}
+	return ticks, nil
+}
+
+// Run is what became of a tick, as JSON.
+type Run struct {
+	Tick      time.Time `json:"tick"`
+	FiredAt   time.Time `json:"fired_at"`
+	MessageID *string   `json:"message_id"`
+	Action    string    `json:"action"`
+	Why       string    `json:"why"`
+	Outcome   string    `json:"outcome"`
+}
+
+// FormRun is the form of what became of a tick. It looks up what became of its message.
+func FormRun(ctx context.Context, s store.Store, r *cron.Run) (f Run, err error) {
+	f = Run{Tick: r.Tick, FiredAt: r.At, Action: r.Action, Why: r.Why}
+	if r.MessageID != "" {
+		f.MessageID = &r.MessageID
+	}
+	if r.Action != cron.ActionReplaced {
+		f.Outcome, err = Outcome(ctx, s, r.MessageID)
+	}
+	return f, err
+}
+
+// Backfill is the result of a backfill, as JSON.
+type Backfill struct {
+	Count int      `json:"count"`
+	Ticks []string `json:"ticks"`
+}
+
+// FormBackfill is the form of the ticks of a backfill.
+func FormBackfill(ticks []time.Time) Backfill {
+	f := Backfill{Count: len(ticks), Ticks: []string{}}
+	for _, tick := range ticks {
+		f.Ticks = append(f.Ticks, tick.Format(time.RFC3339))
+	}
+	return f
+}

@@ -1,0 +1,239 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/cron"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/wire"
+)
+
+// scheduleBody is a schedule: the flags of the command as fields.
+type scheduleBody struct {
+	Cron                string            `json:"cron"`
+	EverySeconds        float64           `json:"every_seconds"`
+	Zone                string            `json:"zone"`
+	Topic               string            `json:"topic"`
+	Body                string            `json:"body"`
+	JSON                json.RawMessage   `json:"json"`
+	Key                 string            `json:"key"`
+	Priority            int               `json:"priority"`
+	Headers             map[string]string `json:"headers"`
+	JitterSeconds       float64           `json:"jitter_seconds"`
+	Overlap             string            `json:"overlap"`
+	Missed              string            `json:"missed"`
+	MissedWithinSeconds float64           `json:"missed_within_seconds"`
+	Paused              bool              `json:"paused"`
+	reasonBody
+}
+
+type runBody struct {
+	At *time.Time `json:"at"`
+	reasonBody
+}
+
+type backfillBody struct {
+	Since  *time.Time `json:"since"`
+	Until  *time.Time `json:"until"`
+	Rate   *float64   `json:"rate"`
+	DryRun bool       `json:"dry_run"`
+	reasonBody
+}
+
+// mostTicks is how many ticks a backfill sends at most while a request waits.
+const mostTicks = 10_000
+
+func (x *exchange) scheduler() (*cron.Scheduler, error) {
+	return cron.New(x.api.store, cron.Config{Owner: x.caller.name, Logger: x.api.config.Logger})
+}
+
+// schedule is the schedule of a path.
+func (x *exchange) schedule(ctx context.Context) (c *cron.Scheduler, s cron.Status, err error) {
+	if err = x.needWhole(); err == nil {
+		c, err = x.scheduler()
+	}
+	if err == nil {
+		s, err = c.Status(ctx, x.r.PathValue("name"))
+	}
+	return c, s, err
+}
+
+func (x *exchange) listSchedules() error {
+	c, err := x.scheduler()
+	if err != nil {
+		return err
+	}
+	return whole(x, func(ctx context.Context) ([]operate.Schedule, error) {
+		known, err := c.Statuses(ctx)
+		all := make([]operate.Schedule, len(known))
+		for i := 0; i < len(known) && err == nil; i++ {
+			all[i], err = operate.FormSchedule(ctx, x.api.store, &known[i])
+		}
+		return all, err
+	})
+}
+
+func (x *exchange) showSchedule(ctx context.Context) (any, error) {
+	_, s, err := x.schedule(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return operate.FormSchedule(ctx, x.api.store, &s)
+}
+
+func (x *exchange) nextTicks(ctx context.Context) (any, error) {
+	n, from := 5, time.Now()
+	var err error
+	if text := x.r.URL.Query().Get("n"); text != "" {
+		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > maxPage {
+			return nil, fault("n", "goes from 1 to "+strconv.Itoa(maxPage))
+		}
+	}
+	if text := x.r.URL.Query().Get("from"); text != "" {
+		if from, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, fault("from", "is no time as in RFC 3339")
+		}
+	}
+	_, s, err := x.schedule(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return operate.NextTicks(&s.Schedule, from, n)
+}
+
+func (x *exchange) listRuns() error {
+	return whole(x, func(ctx context.Context) ([]operate.Run, error) {
+		c, err := x.scheduler()
+		if err != nil {
+			return nil, err
+		}
+		runs, err := c.History(ctx, x.r.PathValue("name"))
+		all := make([]operate.Run, len(runs))
+		for i := 0; i < len(runs) && err == nil; i++ {
+			all[i], err = operate.FormRun(ctx, x.api.store, &runs[i])
+		}
+		return all, err
+	})
+}
+
+// onSchedule does something to the schedule of a path. The answer names the schedule, or has the id that do returns.
+func onSchedule[B any, P reasoned[B]](verb string, do func(c *cron.Scheduler, ctx context.Context, name string,
+	b *B) (id string, err error)) func(*exchange) error {
+	return act[B, P]("schedules "+verb, (*exchange).needWhole, func(ctx context.Context, x *exchange, b *B) (
+		e operate.AuditEntry, _ any, err error) {
+		e.Target = x.r.PathValue("name")
+		c, _, err := x.schedule(ctx)
+		if err != nil {
+			return e, nil, err
+		}
+		id, err := do(c, ctx, e.Target, b)
+		if id != "" {
+			return e, map[string]string{"id": id}, err
+		}
+		return e, map[string]string{"schedule": e.Target}, err
+	})
+}
+
+// quiet is do, without an id.
+func quiet[B any](do func(*cron.Scheduler, context.Context, string) error) func(*cron.Scheduler, context.Context,
+	string, *B) (string, error) {
+	return func(c *cron.Scheduler, ctx context.Context, name string, _ *B) (string, error) {
+		return "", do(c, ctx, name)
+	}
+}
+
+func runSchedule(c *cron.Scheduler, ctx context.Context, name string, b *runBody) (string, error) {
+	if b.At == nil {
+		return c.RunNow(ctx, name)
+	}
+	return c.RunAt(ctx, name, *b.At)
+}
+
+func putSchedule(ctx context.Context, x *exchange, b *scheduleBody) (e operate.AuditEntry, _ any, err error) {
+	e.Target = x.r.PathValue("name")
+	if err := b.invalid(); err != nil {
+		return e, nil, err
+	}
+	s := cron.Schedule{Name: e.Target, Origin: "api", Cron: b.Cron, Every: seconds(b.EverySeconds), Zone: b.Zone,
+		Topic: b.Topic, Priority: b.Priority, Headers: b.Headers, Body: []byte(b.Body), Jitter: seconds(b.JitterSeconds),
+		Overlap: b.Overlap, Missed: b.Missed, MissedWithin: seconds(b.MissedWithinSeconds), Paused: b.Paused}
+	if b.Key != "" {
+		s.Key = []byte(b.Key)
+	}
+	if len(b.JSON) > 0 {
+		s.Body = b.JSON
+	}
+	c, err := x.scheduler()
+	if err == nil {
+		err = c.Put(ctx, s)
+	}
+	if bad, ok := errors.AsType[*pawl.InvalidError](err); ok {
+		switch bad.Field {
+		case "every", "jitter", "missed_within":
+			bad.Field += "_seconds"
+		}
+	}
+	e.Change = cmp.Or(s.Cron, "every "+s.Every.String()) + " " + s.Zone
+	return e, later(func() (any, error) { return x.showSchedule(ctx) }), err
+}
+
+// invalid is what no schedule can hold.
+func (b *scheduleBody) invalid() error {
+	var all []wire.Fault
+	for _, span := range []struct {
+		field string
+		value float64
+	}{{"every_seconds", b.EverySeconds}, {"jitter_seconds", b.JitterSeconds},
+		{"missed_within_seconds", b.MissedWithinSeconds}} {
+		if !(span.value >= 0) {
+			all = append(all, wire.Fault{Field: span.field, Why: "is negative"})
+		}
+	}
+	if b.Body != "" && len(b.JSON) > 0 {
+		all = append(all, wire.Fault{Field: "json", Why: "is given beside body"})
+	}
+	return invalid(all)
+}
+
+func backfillSchedule(ctx context.Context, x *exchange, b *backfillBody) (e operate.AuditEntry, _ any, err error) {
+	e.Target = x.r.PathValue("name")
+	switch {
+	case b.Since == nil || b.Until == nil:
+		return e, nil, fault("since", "and until are needed")
+	case b.Rate != nil && !(*b.Rate > 0):
+		return e, nil, fault("rate", "is how many a second, above 0")
+	}
+	c, err := x.scheduler()
+	if err != nil {
+		return e, nil, err
+	}
+	ticks, err := c.Gaps(ctx, e.Target, *b.Since, *b.Until)
+	if err == nil && len(ticks) > mostTicks {
+		err = fault("since", "is more than "+strconv.Itoa(mostTicks)+" ticks before until; use several backfills")
+	}
+	rate := 0.0
+	if b.Rate != nil {
+		rate = *b.Rate
+		if took := float64(len(ticks)) / rate; err == nil && took > storeTime.Seconds()/2 {
+			err = fault("rate", fmt.Sprintf("is too low for one request: it would take %.0f s", took))
+		}
+	}
+	if err == nil && !b.DryRun {
+		ticks, err = c.Backfill(ctx, e.Target, ticks, rate)
+	}
+	e.Count = int64(len(ticks))
+	e.Result.Done = e.Count
+	e.Change = b.Since.Format(time.RFC3339) + " to " + b.Until.Format(time.RFC3339)
+	if b.DryRun {
+		e.Change += ", not sent"
+		e.Result.Done = 0
+	}
+	return e, operate.FormBackfill(ticks), err
+}

@@ -1,0 +1,135 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/statesync"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// stateBody is a value, which is JSON.
+type stateBody struct {
+	Value  json.RawMessage `json:"value"`
+	Schema string          `json:"schema"`
+	versionBody
+}
+
+type versionBody struct {
+	IfVersion *int64 `json:"if_version"`
+	reasonBody
+}
+
+// version is the one that is replaced; 0 is none.
+func (b *versionBody) version() int64 {
+	if b.IfVersion == nil {
+		return statesync.AnyVersion
+	}
+	return max(*b.IfVersion, statesync.AnyVersion-1) // below, it is refused
+}
+
+// shared is the topic of the state that a path names.
+func (x *exchange) shared(schema string) (*statesync.Topic[json.RawMessage], error) {
+	if err := x.needWhole(); err != nil {
+		return nil, err
+	}
+	return statesync.New[json.RawMessage](x.api.store, x.r.PathValue("topic"), statesync.Config{Writer: x.caller.name,
+		Schema: schema, Logger: x.api.config.Logger})
+}
+
+func formState(all []statesync.Value[json.RawMessage]) iter.Seq2[operate.StateValue, error] {
+	forms := make([]operate.StateValue, len(all))
+	for i := range all {
+		forms[i] = operate.FormState(&all[i])
+	}
+	return values(forms)
+}
+
+func (x *exchange) listShared(ctx context.Context) (iter.Seq2[operate.StateValue, error], error) {
+	t, err := x.shared("")
+	if err != nil {
+		return nil, err
+	}
+	all, err := t.List(ctx, x.r.URL.Query().Get("prefix"))
+	return formState(all), err
+}
+
+func (x *exchange) listVersions(ctx context.Context) (iter.Seq2[operate.StateValue, error], error) {
+	t, err := x.shared("")
+	if err != nil {
+		return nil, err
+	}
+	all, err := t.History(ctx, x.r.PathValue("key"))
+	return formState(all), err
+}
+
+func (x *exchange) showShared(ctx context.Context) (any, error) {
+	t, err := x.shared("")
+	if err != nil {
+		return nil, err
+	}
+	v, err := t.Get(ctx, x.r.PathValue("key"))
+	return operate.FormState(&v), err
+}
+
+func putState(ctx context.Context, x *exchange, b *stateBody) (operate.AuditEntry, any, error) {
+	if len(b.Value) == 0 {
+		return operate.AuditEntry{}, nil, fault("value", "is missing")
+	}
+	return x.changeShared(b.Schema, func(t *statesync.Topic[json.RawMessage], key string) (
+		statesync.Value[json.RawMessage], error) {
+		return t.Put(ctx, key, b.Value, b.version())
+	})
+}
+
+func removeState(ctx context.Context, x *exchange, b *versionBody) (operate.AuditEntry, any, error) {
+	return x.changeShared("", func(t *statesync.Topic[json.RawMessage], key string) (statesync.Value[json.RawMessage],
+		error) {
+		return t.Delete(ctx, key, b.version())
+	})
+}
+
+func (x *exchange) changeShared(schema string, do func(t *statesync.Topic[json.RawMessage], key string) (
+	statesync.Value[json.RawMessage], error)) (e operate.AuditEntry, _ any, err error) {
+	t, err := x.shared(schema)
+	if err != nil {
+		return e, nil, err
+	}
+	key := x.r.PathValue("key")
+	e.Target = x.r.PathValue("topic") + "/" + key
+	v, err := do(t, key)
+	return e, operate.FormState(&v), err
+}
+
+// stateEntry is an entry of the state of a store, of whatever part of it.
+type stateEntry struct {
+	Key     string    `json:"key"`
+	Value   string    `json:"value"`
+	Version int64     `json:"version"`
+	Writer  string    `json:"writer"`
+	At      time.Time `json:"at"`
+}
+
+func (x *exchange) listState() error {
+	entries, err := part[store.Shared](x)
+	if err != nil {
+		return err
+	}
+	return whole(x, func(ctx context.Context) ([]stateEntry, error) {
+		all := []stateEntry{}
+		for e, err := range entries.ListState(ctx, x.r.URL.Query().Get("prefix"), 0) {
+			if err != nil {
+				return nil, err
+			}
+			if !strings.HasPrefix(e.Key, keyScope) { // the key of tokens is nobody's business
+				value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
+				all = append(all, stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()})
+			}
+		}
+		return all, nil
+	})
+}
