@@ -21,7 +21,7 @@ BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build man run check test nightly bench bench-quick crash soak dashboards fuzz clean \
+.PHONY: help build man run check test nightly bench bench-quick crash soak dashboards fuzz api-fuzz clean \
 	format fixes lint unit fuzz-changed parts services-plain crash-test scripts-changed scripts-test bench-changed bench-builds
 
 help: ## this list
@@ -50,6 +50,7 @@ test: ## everything: check, then all tests against real services, then kills and
 
 nightly: ## test without its economies (about two hours): every seed and length, -race over the drivers, long fuzzing, soak, all scripts
 	@dev/services run -- $(MAKE) scripts-test bench-builds nightly-tests
+	$(MAKE) api-fuzz
 	$(MAKE) fuzz soak SOAK=10m
 
 bench: ## all benchmarks, Pawl and its peers side by side (long)
@@ -72,6 +73,9 @@ fuzz: FUZZTIME := 1m
 fuzz: ## every fuzz target for FUZZTIME (1m) each
 	@dev/fuzz $(FUZZTIME)
 
+api-fuzz: build ## 10,000 requests made from the description of the API: nothing undocumented is answered
+	@dev/api-fuzz 10000
+
 clean: ## remove what was built, and the services with their data
 	@dev/services clean
 	rm -rf bin coverage bench/out
@@ -89,7 +93,7 @@ lint:
 	@cd dev/tools && $(GO) test ./dashboards
 	cd ../..
 	$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
-	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
+	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/api-fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
 unit:
 	@$(GO) test ./internal/arch

@@ -51,17 +51,16 @@ func (r *route) describe() map[string]any {
 	add := func(in, name string, must bool, s map[string]any) {
 		parameters = append(parameters, map[string]any{"in": in, "name": name, "required": must, "schema": s})
 	}
-	text := func() map[string]any { return map[string]any{"type": "string"} }
 	for _, name := range pathParameter.FindAllStringSubmatch(r.path, -1) {
-		add("path", name[1], true, text())
+		add("path", name[1], true, parameterSchema(name[1]))
 	}
 	for _, name := range r.parameters() {
-		add("query", name, false, text())
+		add("query", name, false, parameterSchema(name))
 	}
 	if r.method == post {
-		add("header", "Pawl-Reason", false, text())
+		add("header", "Pawl-Reason", false, parameterSchema(""))
 	}
-	if r.need&(doAppend|doWork) != 0 {
+	if r.need == doAppend || r.path == "/v1/settle" {
 		add("header", "Idempotency-Key", false, map[string]any{"type": "string", "minLength": 1, "maxLength": 255})
 	}
 	o := map[string]any{
@@ -73,6 +72,25 @@ func (r *route) describe() map[string]any {
 		o["requestBody"] = r.requestBody()
 	}
 	return o
+}
+
+// parameterSchema describes a parameter of a path or a query. Those that are not named are texts.
+func parameterSchema(name string) map[string]any {
+	switch name {
+	case "limit", "n":
+		return map[string]any{"type": "integer", "minimum": 1, "maximum": maxPage}
+	case "attempt":
+		return map[string]any{"type": "integer", "minimum": 1}
+	case "cursor":
+		return map[string]any{"type": "integer", "minimum": 0}
+	case "resolved":
+		return map[string]any{"type": "boolean"}
+	case "from":
+		return map[string]any{"type": "string", "format": "date-time"}
+	case "topic":
+		return map[string]any{"type": "string", "pattern": "^[A-Za-z0-9._-]{1,128}$"}
+	}
+	return map[string]any{"type": "string"}
 }
 
 func (r *route) requestBody() map[string]any {
@@ -139,7 +157,7 @@ func schema(t reflect.Type, answer bool) map[string]any {
 	case reflect.TypeFor[time.Time]():
 		return map[string]any{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[json.RawMessage]():
-		return map[string]any{"type": "object"}
+		return map[string]any{} // any value
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
