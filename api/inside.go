@@ -1,0 +1,137 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Caller is a person that a program lets use the routes from inside its process, as the console does.
+type Caller struct{ *caller }
+
+// Person is a caller by name and role.
+func Person(name, role string) (Caller, error) {
+	may, known := roles[role]
+	if !known || name == "" {
+		return Caller{}, fmt.Errorf("api: there is no role %q for %q", role, name)
+	}
+	return Caller{&caller{name: name, may: may}}, nil
+}
+
+// Name is the name in the audit.
+func (c Caller) Name() string { return c.name }
+
+// May reports whether the caller may do all that a role may.
+func (c Caller) May(role string) bool { return c.may&roles[role] == roles[role] }
+
+// callerKey is the key of the caller in the context of a request from inside.
+type callerKey struct{}
+
+// Call carries out a request of c to the route at path, as if it had come in. The error is a [*Problem] if the route
+// refuses it. An operator may append by hand.
+func (a *API) Call(ctx context.Context, c Caller, method, path string, body []byte) (http.Header, []byte, error) {
+	inside := *c.caller
+	if inside.may&doOperate != 0 {
+		inside.may |= doAppend
+	}
+	r, err := http.NewRequestWithContext(context.WithValue(ctx, callerKey{}, &inside), method, a.config.BasePath+path,
+		bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, malformed(err.Error())
+	}
+	r.Header.Set("Content-Type", jsonType)
+	w := &kept{header: http.Header{}}
+	a.ServeHTTP(w, r)
+	if w.status < http.StatusMultipleChoices {
+		return w.header, w.body.Bytes(), nil
+	}
+	p := &Problem{Status: w.status}
+	if err := json.Unmarshal(w.body.Bytes(), p); err != nil {
+		p.Title = http.StatusText(w.status)
+	}
+	return w.header, nil, p
+}
+
+// kept keeps an answer.
+type kept struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (k *kept) Header() http.Header         { return k.header }
+func (k *kept) WriteHeader(status int)      { k.status = status }
+func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
+
+// ErrSession says that a session is none, or has ended.
+var ErrSession = errors.New("api: the session has ended")
+
+// Session seals a session of the holder of a token, until a time. It ends earlier if the token does.
+func (a *API) Session(ctx context.Context, secret string, until time.Time) (string, error) {
+	c := a.access.Load().token(secret)
+	if c == nil {
+		return "", unauthorized("the token is not known here")
+	}
+	if c.may&doRead == 0 {
+		return "", forbidden("the role of this token does not read")
+	}
+	text := strconv.FormatInt(until.Unix(), 36) + "." + base64.RawURLEncoding.EncodeToString([]byte(c.name))
+	seal, err := a.sessionSeal(ctx, text, c.name)
+	return text + "." + seal, err
+}
+
+// sessionSeal is what only this program can write behind a session of a token that is valid now.
+func (a *API) sessionSeal(ctx context.Context, text, name string) (string, error) {
+	key, err := a.sealer.get(ctx)
+	if err != nil {
+		return "", err
+	}
+	known := a.access.Load().tokens
+	for i := range known {
+		if known[i].name == name {
+			sealed := mac(key, append([]byte("session "+text+" "), known[i].hash[:]...))
+			return base64.RawURLEncoding.EncodeToString(sealed), nil
+		}
+	}
+	return "", ErrSession
+}
+
+// Caller finds out who makes r: by a session, by a token, by a proxy, or by being on this machine.
+func (a *API) Caller(r *http.Request, session string) (Caller, error) {
+	if session == "" {
+		x := &exchange{api: a, r: r}
+		err := a.admit(x)
+		return Caller{x.caller}, err
+	}
+	end := strings.LastIndexByte(session, '.')
+	ends, name, _ := strings.Cut(session[:max(end, 0)], ".")
+	until, err := strconv.ParseInt(ends, 36, 64)
+	if err != nil || time.Now().Unix() >= until {
+		return Caller{}, ErrSession
+	}
+	b, err := base64.RawURLEncoding.DecodeString(name)
+	if err != nil {
+		return Caller{}, ErrSession
+	}
+	seal, err := a.sessionSeal(r.Context(), session[:end], string(b))
+	if err != nil {
+		return Caller{}, err
+	}
+	if !hmac.Equal([]byte(seal), []byte(session[end+1:])) {
+		return Caller{}, ErrSession
+	}
+	for i := range a.access.Load().tokens {
+		if t := &a.access.Load().tokens[i]; t.name == string(b) {
+			return Caller{&t.caller}, nil
+		}
+	}
+	return Caller{}, ErrSession
+}

@@ -1,0 +1,187 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Config is what a console shows, and to whom.
+type Config struct {
+	// Store is what it shows; a program that serves an [api.API] gives that instead.
+	Store store.Store
+	API   *api.API
+	// Stores are further ones, for a switch on every page.
+	Stores []Named
+	// BasePath is where the console is: /console. Empty is the root.
+	BasePath string
+	// Auth says who makes a request, and the role; no role: nobody who may come in. Nil: those whom API lets in, by a
+	// proxy, by a token in the form of the login, or without one on this machine where there are no tokens.
+	Auth func(*http.Request) (user, role string)
+	// ReadOnly hides every change, and refuses it.
+	ReadOnly bool
+	// Title and Color tell consoles apart. Color is a name or #rrggbb.
+	Title, Color string
+	// Prometheus is the address of one that has figures of more than a day, for a link; empty: none.
+	Prometheus string
+	// Trace is the address of a trace, with {trace} for its id; empty: no link.
+	Trace string
+}
+
+// Named is a store of several.
+type Named struct {
+	Name, Color string
+	Store       store.Store
+}
+
+// shop is a store with what shows it.
+type shop struct {
+	name, color, base string // base is the path of its pages
+	api               *api.API
+	own               bool // api was made here
+	figures           figures
+}
+
+// Console is the web console. Make one with [New].
+type Console struct {
+	config  Config
+	shops   []*shop
+	mux     *http.ServeMux
+	logins  throttle
+	links   links
+	readers readers
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+// New returns a console. Close it when no request is under way.
+func New(c Config) (*Console, error) {
+	if c.BasePath != "" && (!strings.HasPrefix(c.BasePath, "/") || strings.HasSuffix(c.BasePath, "/")) {
+		return nil, errors.New("console: base path " + c.BasePath + " does not begin with / or ends with it")
+	}
+	if c.API == nil && c.Store == nil {
+		return nil, errors.New("console: there is no store to show")
+	}
+	k := &Console{config: c}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	first := &shop{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
+	k.shops = append(k.shops, first)
+	var err error
+	if first.api == nil {
+		first.own = true
+		first.api, err = api.New(c.Store, api.Config{})
+	}
+	for _, s := range c.Stores {
+		if err != nil {
+			break
+		}
+		next := &shop{name: s.Name, color: s.Color, base: c.BasePath + "/@" + s.Name, own: true}
+		next.api, err = api.New(s.Store, api.Config{})
+		k.shops = append(k.shops, next)
+	}
+	if err != nil {
+		return nil, err
+	}
+	k.mux = k.routes()
+	for _, s := range k.shops {
+		s.figures = figures{past: map[string]*past{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
+		k.wg.Go(func() { s.figures.run(k.ctx, s) })
+	}
+	return k, nil
+}
+
+// Close ends live pages, and what the console keeps running.
+func (k *Console) Close() {
+	k.stop()
+	k.wg.Wait()
+	for _, s := range k.shops {
+		if s.own {
+			s.api.Close()
+		}
+	}
+}
+
+// EndWaits ends live pages, before a server is shut down.
+func (k *Console) EndWaits() { k.stop() }
+
+// routes are the pages of all stores, and what they have in common.
+func (k *Console) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	base := k.config.BasePath
+	mux.HandleFunc("GET "+base+"/static/{name}", serveStatic)
+	mux.HandleFunc("GET "+base+"/open", k.open)
+	mux.HandleFunc("GET "+base+"/login", k.login)
+	mux.HandleFunc("POST "+base+"/login", k.login)
+	mux.HandleFunc("POST "+base+"/logout", k.logout)
+	mux.HandleFunc("POST "+base+"/prefer", k.prefer)
+	for _, s := range k.shops {
+		for _, p := range pages() {
+			method := p.method
+			if method == "" {
+				method = http.MethodGet
+			}
+			path := p.path
+			if path == "/" {
+				path = "/{$}"
+			}
+			mux.HandleFunc(method+" "+s.base+path, k.handle(s, &p))
+		}
+		mux.HandleFunc("GET "+s.base+"/live", k.live(s))
+		mux.HandleFunc("POST "+s.base+"/do/", k.handle(s, &page{path: "/do/", method: http.MethodPost, show: act}))
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		v := k.view(w, r, k.shops[0], &page{path: r.URL.Path})
+		if v.admit() {
+			v.fail(&api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("There is no such page.")})
+		}
+	})
+	return mux
+}
+
+// handle makes a handler of a page.
+func (k *Console) handle(s *shop, p *page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := k.view(w, r, s, p)
+		if !v.admit() {
+			return
+		}
+		if r.Method == http.MethodPost && !v.mayChange() {
+			return
+		}
+		data, err := p.show(v)
+		switch {
+		case errors.Is(err, errAnswered):
+		case err != nil:
+			v.fail(err)
+		default:
+			v.render(http.StatusOK, p.file, data)
+		}
+	}
+}
+
+// errAnswered says that a page has written its answer.
+var errAnswered = errors.New("answered")
+
+// ServeHTTP implements http.Handler.
+func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !k.guard(w, r) {
+		return
+	}
+	if r.URL.Path == k.config.BasePath {
+		http.Redirect(w, r, k.config.BasePath+"/", http.StatusMovedPermanently)
+		return
+	}
+	k.mux.ServeHTTP(w, r)
+}
+
+// Link returns the path of a link that opens a session of the holder of a token, once, within a few minutes.
+func (k *Console) Link(secret string) string {
+	return k.config.BasePath + "/open?key=" + k.links.add(secret, time.Now())
+}

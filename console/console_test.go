@@ -1,0 +1,158 @@
+package console
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// rig is a console of a store in memory, with a token for each role.
+type rig struct {
+	t     *testing.T
+	store store.Store
+	*Console
+}
+
+// secretOf is the token of a role.
+func secretOf(role string) string { return role + "-secret" }
+
+func newRig(t *testing.T, change func(*Config)) *rig {
+	t.Helper()
+	s := memory.New(memory.Config{})
+	door, err := api.New(s, api.Config{Access: api.Access{Tokens: []api.Token{
+		{Name: "vera", Secret: secretOf(api.Viewer), Role: api.Viewer},
+		{Name: "olga", Secret: secretOf(api.Operator), Role: api.Operator},
+		{Name: "ada", Secret: secretOf(api.Admin), Role: api.Admin},
+		{Name: "prod", Secret: secretOf(api.Producer), Role: api.Producer},
+		{Name: "narrow", Secret: "narrow-secret", Role: api.Operator, Topics: []string{"mail"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{API: door, BasePath: "/console"}
+	if change != nil {
+		change(&c)
+	}
+	k, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		k.Close()
+		door.Close()
+		_ = s.Close()
+	})
+	return &rig{t, s, k}
+}
+
+// append appends messages to a topic.
+func (r *rig) append(topic string, messages ...pawl.Message) []store.Receipt {
+	r.t.Helper()
+	for i := range messages {
+		messages[i].Topic = topic
+	}
+	receipts, err := r.store.Append(r.t.Context(), store.Batch[pawl.Message]{Items: messages})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return receipts
+}
+
+// as returns a request of who has a token, with the session that the login gives.
+func (r *rig) as(secret, method, path string, form url.Values) *http.Request {
+	r.t.Helper()
+	q := httptest.NewRequestWithContext(r.t.Context(), method, "http://pawl.test"+path, strings.NewReader(form.Encode()))
+	if method == http.MethodPost {
+		q.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		q.Header.Set("Sec-Fetch-Site", "same-origin")
+		q.Header.Set("Origin", "http://pawl.test")
+	}
+	if secret != "" {
+		session, err := r.shops[0].api.Session(r.t.Context(), secret, time.Now().Add(time.Hour))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		q.AddCookie(&http.Cookie{Name: sessionCookie, Value: session})
+	}
+	return q
+}
+
+// do carries out a request, and returns the answer and its body.
+func (r *rig) do(q *http.Request) (*http.Response, string) {
+	r.t.Helper()
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, q)
+	answer := w.Result()
+	b, err := io.ReadAll(answer.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return answer, string(b)
+}
+
+// get is the body of a page that is there.
+func (r *rig) get(secret, path string) string {
+	r.t.Helper()
+	answer, body := r.do(r.as(secret, http.MethodGet, path, nil))
+	if answer.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s: %d\n%s", path, answer.StatusCode, body)
+	}
+	return body
+}
+
+// TestPagesAreShown asks for each page that has no name in its path, in both languages.
+func TestPagesAreShown(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("mail", pawl.Message{Body: []byte("hello")})
+	for _, p := range pages() {
+		if p.method != "" || strings.Contains(p.path, "{") {
+			continue
+		}
+		for _, lang := range []string{english, zh} {
+			q := r.as(secretOf(api.Admin), http.MethodGet, "/console"+p.path, nil)
+			q.Header.Set("Accept-Language", lang)
+			answer, body := r.do(q)
+			if answer.StatusCode != http.StatusOK || !strings.Contains(body, `<html lang="`+lang+`"`) {
+				t.Errorf("%s: %d\n%s", p.path, answer.StatusCode, body)
+			}
+		}
+	}
+}
+
+// TestEveryTextIsTranslated finds texts of templates and code that the catalogue lacks, and lines that nothing uses.
+func TestEveryTextIsTranslated(t *testing.T) {
+	used := map[string]bool{}
+	for _, text := range sources(t) {
+		for _, m := range regexp.MustCompile(`\.T[ (]"((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(text, -1) {
+			used[m[1]] = true
+		}
+	}
+	for _, p := range pages() {
+		if p.nav != "" {
+			used[p.nav] = true
+		}
+	}
+	for _, text := range dynamicTexts {
+		used[text] = true
+	}
+	for text := range used {
+		if chinese()[text] == "" {
+			t.Errorf("%q is not translated", text)
+		}
+	}
+	for text := range chinese() {
+		if !used[text] {
+			t.Errorf("%q is translated, but not used", text)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package console
+
+import (
+	"crypto/rand"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+)
+
+// Bounds of what a browser may send.
+const (
+	maxForm   = 4 << 20
+	maxFields = 1000
+)
+
+// guard sets the headers of every answer, and refuses what no page of the console asks for. It reports whether the
+// request may go on.
+func (k *Console) guard(w http.ResponseWriter, r *http.Request) bool {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		return true
+	case http.MethodPost:
+	default:
+		h.Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "the console takes GET and POST", http.StatusMethodNotAllowed)
+		return false
+	}
+	if !sameOrigin(r) {
+		http.Error(w, "this change was not asked for by a page of this console", http.StatusForbidden)
+		return false
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/x-www-form-urlencoded") {
+		http.Error(w, "a form is sent as application/x-www-form-urlencoded", http.StatusUnsupportedMediaType)
+		return false
+	}
+	if err := r.ParseForm(); err != nil || len(r.PostForm) > maxFields {
+		http.Error(w, "the form is malformed or too large", http.StatusRequestEntityTooLarge)
+		return false
+	}
+	return true
+}
+
+// sameOrigin reports whether a page of the same origin made a request. Browsers tell by Sec-Fetch-Site or, from
+// servers without TLS, by Origin; what tells neither is no browser, and has the API.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return r.Header.Get("Sec-Fetch-Site") == "same-origin"
+	}
+	from, err := url.Parse(origin)
+	return err == nil && from.Host != "" && strings.EqualFold(from.Host, r.Host)
+}
+
+// cookies of the console.
+const (
+	sessionCookie = "pawl_session"
+	noteCookie    = "pawl_note"
+	langCookie    = "pawl_lang"
+	themeCookie   = "pawl_theme"
+	sessionFor    = 12 * time.Hour
+)
+
+func (k *Console) cookie(w http.ResponseWriter, r *http.Request, name, value string, life time.Duration) {
+	c := &http.Cookie{Name: name, Value: value, Path: k.config.BasePath + "/", HttpOnly: true, MaxAge: int(life.Seconds()),
+		SameSite: http.SameSiteStrictMode, Secure: r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	http.SetCookie(w, c)
+}
+
+func cookieOf(r *http.Request, name string) string {
+	c, err := r.Cookie(name)
+	if err != nil {
+		return ""
+	}
+	return c.Value
+}
+
+// caller finds out who makes a request.
+func (k *Console) caller(r *http.Request) (api.Caller, error) {
+	if k.config.Auth != nil {
+		user, role := k.config.Auth(r)
+		if role == "" {
+			return api.Caller{}, &api.Problem{Status: http.StatusForbidden, Title: "forbidden", Detail: "you have no role here"}
+		}
+		return api.Person(user, role)
+	}
+	return k.shops[0].api.Caller(r, cookieOf(r, sessionCookie))
+}
+
+// login shows the form of the login, and opens a session for the holder of a token.
+func (k *Console) login(w http.ResponseWriter, r *http.Request) {
+	v := k.view(w, r, k.shops[0], &page{path: "/login"})
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		v.render(http.StatusOK, "login", loginData{Back: local(r.URL.Query().Get("back"), k.config.BasePath)})
+		return
+	}
+	back := local(r.PostForm.Get("back"), k.config.BasePath)
+	from, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		from = r.RemoteAddr
+	}
+	if wait := k.logins.wait(from, time.Now()); wait > 0 {
+		w.Header().Set("Retry-After", num(int64(wait/time.Second)+1))
+		v.render(http.StatusTooManyRequests, "login",
+			loginData{back, v.T("Too many failures: wait %s.", span(wait.Seconds()))})
+		return
+	}
+	session, err := k.shops[0].api.Session(r.Context(), strings.TrimSpace(r.PostForm.Get("token")),
+		time.Now().Add(sessionFor))
+	if err != nil {
+		k.logins.failed(from, time.Now())
+		v.render(http.StatusUnauthorized, "login", loginData{back, v.T("This token opens nothing here.")})
+		return
+	}
+	k.logins.forget(from)
+	k.cookie(w, r, sessionCookie, session, sessionFor)
+	http.Redirect(w, r, back, http.StatusSeeOther)
+}
+
+type loginData struct{ Back, Why string }
+
+func (k *Console) logout(w http.ResponseWriter, r *http.Request) {
+	k.cookie(w, r, sessionCookie, "", 0)
+	http.Redirect(w, r, k.config.BasePath+"/login", http.StatusSeeOther)
+}
+
+// open opens the session of a link that works once.
+func (k *Console) open(w http.ResponseWriter, r *http.Request) {
+	secret := k.links.take(r.URL.Query().Get("key"), time.Now())
+	session, err := k.shops[0].api.Session(r.Context(), secret, time.Now().Add(sessionFor))
+	if err != nil {
+		v := k.view(w, r, k.shops[0], &page{path: "/open"})
+		v.render(http.StatusForbidden, "login", loginData{k.config.BasePath + "/", v.T("This link was used already, or is old.")})
+		return
+	}
+	k.cookie(w, r, sessionCookie, session, sessionFor)
+	http.Redirect(w, r, k.config.BasePath+"/", http.StatusSeeOther)
+}
+
+// prefer keeps the language and theme of a person.
+func (k *Console) prefer(w http.ResponseWriter, r *http.Request) {
+	const year = 365 * 24 * time.Hour
+	if lang := r.PostForm.Get("lang"); lang == english || lang == zh {
+		k.cookie(w, r, langCookie, lang, year)
+	}
+	if theme := r.PostForm.Get("theme"); theme == "light" || theme == "dark" || theme == "system" {
+		k.cookie(w, r, themeCookie, theme, year)
+	}
+	http.Redirect(w, r, local(r.PostForm.Get("back"), k.config.BasePath), http.StatusSeeOther)
+}
+
+// local is a path of the console that a form asks to go back to, or the first page.
+func local(back, base string) string {
+	u, err := url.Parse(back)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, base+"/") ||
+		strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") || strings.Contains(u.Path, "//") {
+		return base + "/"
+	}
+	return back
+}
+
+// throttle slows down who guesses: after some failures each further one doubles the wait.
+type throttle struct {
+	mu    sync.Mutex
+	known map[string]*failures
+}
+
+type failures struct {
+	n     int
+	until time.Time
+}
+
+const (
+	freeFailures = 5
+	longestWait  = time.Minute
+	maxKnown     = 10_000 // addresses
+)
+
+// wait is how long an address has to wait.
+func (t *throttle) wait(from string, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if f := t.known[from]; f != nil {
+		return f.until.Sub(now)
+	}
+	return 0
+}
+
+func (t *throttle) failed(from string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil || len(t.known) >= maxKnown {
+		t.known = map[string]*failures{}
+	}
+	f := t.known[from]
+	if f == nil {
+		f = &failures{}
+		t.known[from] = f
+	}
+	if f.n++; f.n >= freeFailures {
+		f.until = now.Add(min(time.Second<<min(f.n-freeFailures, 10), longestWait))
+	}
+}
+
+func (t *throttle) forget(from string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, from)
+}
+
+// links are links that work once.
+type links struct {
+	mu    sync.Mutex
+	known map[string]link
+}
+
+type link struct {
+	secret string
+	until  time.Time
+}
+
+func (l *links) add(secret string, now time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[string]link{}
+	}
+	key := rand.Text()
+	l.known[key] = link{secret, now.Add(5 * time.Minute)}
+	return key
+}
+
+func (l *links) take(key string, now time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := l.known[key]
+	delete(l.known, key)
+	if now.After(found.until) {
+		return ""
+	}
+	return found.secret
+}
