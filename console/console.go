@@ -3,7 +3,9 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +71,12 @@ func New(c Config) (*Console, error) {
 	if c.API == nil && c.Store == nil {
 		return nil, errors.New("console: there is no store to show")
 	}
+	for _, s := range append(c.Stores, Named{Name: "x", Color: c.Color}) {
+		if !storeName.MatchString(s.Name) || s.Color != "" && !color.MatchString(s.Color) {
+			return nil, fmt.Errorf("console: store %q: its name has letters, digits and dashes, its color %q is "+
+				"a name or #rrggbb", s.Name, s.Color)
+		}
+	}
 	k := &Console{config: c}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	first := &shop{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
@@ -97,6 +105,18 @@ func New(c Config) (*Console, error) {
 	return k, nil
 }
 
+var storeName, color = regexp.MustCompile(`^[A-Za-z0-9-]+$`), regexp.MustCompile(`^([a-z]+|#[0-9a-fA-F]{3,8})$`)
+
+// colors is the stylesheet of the colors of stores.
+func (k *Console) colors(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/css")
+	for i, s := range k.shops {
+		if s.color != "" {
+			_, _ = fmt.Fprintf(w, ".shop-%d{--store:%s}\n", i, s.color) // the browser asks again
+		}
+	}
+}
+
 // Close ends live pages, and what the console keeps running.
 func (k *Console) Close() {
 	k.stop()
@@ -116,6 +136,7 @@ func (k *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	base := k.config.BasePath
 	mux.HandleFunc("GET "+base+"/static/{name}", serveStatic)
+	mux.HandleFunc("GET "+base+"/stores.css", k.colors)
 	mux.HandleFunc("GET "+base+"/open", k.open)
 	mux.HandleFunc("GET "+base+"/login", k.login)
 	mux.HandleFunc("POST "+base+"/login", k.login)
