@@ -202,6 +202,9 @@ func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.mux.ServeHTTP(w, r)
 }
 
+// Base is the path of the first page, without the slash at its end.
+func (k *Console) Base() string { return k.config.BasePath }
+
 // Link returns the path of a link that opens a session of the holder of a token, once, within a few minutes.
 func (k *Console) Link(secret string) string {
 	return k.config.BasePath + "/open?key=" + k.links.add(secret, time.Now())

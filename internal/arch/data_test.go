@@ -109,7 +109,7 @@ var layers = []layer{
 	{"internal/serve", []string{".", "store", "policy", "observe", "observe/events", "observe/figures",
 		"observe/logs", "observe/trace", "observe/watch", "dispatch",
 		"pipeline", "pipeline/*",
-		"api", "cron", "open", "internal/config", "internal/operate", "handler/...", "internal/redact", "internal/systemd",
+		"api", "console", "cron", "open", "internal/config", "internal/operate", "handler/...", "internal/redact", "internal/systemd",
 		"handler/http"}, "the daemon: it has the table of pipelines, runs what is configured, and serves its health"},
 	{"internal/commands", []string{".", "store", "pipeline", "cron", "statesync", "internal/operate"},
 		"commands of what runs over any store, in the form of those of pipelines"},

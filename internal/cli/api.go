@@ -54,7 +54,7 @@ one store.
 			if err != nil {
 				return err
 			}
-			return s.runAPI(c.Context(), conf, read, false)
+			return s.runAPI(c.Context(), conf, read, false, nil)
 		},
 	}
 	c.Flags().StringVar(&listen, "listen", "", "`ADDRESS` of the API: host:port (default: api.listen in the file, else "+
@@ -63,7 +63,8 @@ one store.
 }
 
 // runAPI serves the API alone; with ticks it sends what schedules say.
-func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (config.Source, error), ticks bool) error {
+func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (config.Source, error), ticks bool,
+	opening func(*serve.Door)) error {
 	if s.dryRun {
 		s.note("would serve the API of %s at %s", redact.URL(c.Store), c.API.Listen)
 		return nil
@@ -88,12 +89,12 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 		return cannot(err, "read the policy")
 	}
 	var hangups <-chan struct{}
-	if s.Hangups != nil {
+	if s.Hangups != nil && read != nil {
 		hangups = s.Hangups()
 	}
 	err = serve.ServeAPI(ctx, opened, serve.DoorConfig{
-		API: c.API, Topics: c.Topics, Policy: matrix, Rooms: s.rooms(), Owner: serve.Owner(c.Node, began),
-		Version: s.version, Logger: logger,
+		API: c.API, Console: c.Console, Opened: opening, Topics: c.Topics, Policy: matrix, Rooms: s.rooms(),
+		Owner: serve.Owner(c.Node, began), Version: s.version, Logger: logger,
 	}, ticks, hangups, func() (*config.API, error) {
 		src, err := read()
 		if err != nil {

@@ -19,7 +19,8 @@ import (
 var withoutRoute = map[string]string{
 	"version": "about the program", "docs": "about the program", "completion": "about the shell", "help": "about the program",
 	"bench": "about this machine", "demo": "runs a program here", "up": "runs a program here", "api": "it is the API",
-	"work": "runs a program here", "config": "about a file here", "migrate": "the schema is changed beside the store",
+	"console": "runs a program here",
+	"work":    "runs a program here", "config": "about a file here", "migrate": "the schema is changed beside the store",
 	"blobs": "about a folder here", "traffic": "moves between stores, by their URLs", "kafka": "about a cluster",
 	"topics show": "GET /v1/topics/{topic} has settings and figures",
 	"dead export": "GET /v1/dead has all of it", "dead import": "reads a file here",

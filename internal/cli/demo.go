@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/demo"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
@@ -74,6 +75,10 @@ func (s *session) runDemo(ctx context.Context, c demo.Config) (err error) {
 	c.Board, c.Logger = io.Discard, slog.New(slog.DiscardHandler)
 	if !s.quiet {
 		c.Board, c.Show = s.Err, s.board()
+	}
+	if link, end, err := serve.Show(c.Store); err == nil {
+		defer end()
+		s.note("the console of this run, as long as it lasts: %s", link)
 	}
 	sum, err := demo.Crawl(ctx, c)
 	if err != nil {

@@ -57,7 +57,7 @@ server, or the memory of one process.`,
 		}
 		root.AddCommand(commands...)
 	}
-	group("work", "Work:", s.send(), s.work(), s.up(), s.api(), s.demo())
+	group("work", "Work:", s.send(), s.work(), s.up(), s.api(), s.console(), s.demo())
 	group(groupPipelines, "Pipelines:", s.pipelines())
 	group("nouns", "Look and act:", s.doctor(), s.explain(), s.topics(), s.workers(), s.messages(), s.peek(), s.cancel(),
 		s.reclaim(), s.dead(), s.operationsCommand(), s.auditCommand(), s.policy(), s.skip())

@@ -74,7 +74,7 @@ func (s *session) runUp(ctx context.Context, listen, door string) error {
 		return err
 	}
 	if c.API.Serves() && len(c.Topics)+len(c.Pipelines) == 0 {
-		return s.runAPI(ctx, c, read, true)
+		return s.runAPI(ctx, c, read, true, nil)
 	}
 	if err := checkUp(src, c); err != nil {
 		return err

@@ -32,6 +32,7 @@ type Config struct {
 	Schedules   []cron.Schedule // by name
 	API         API
 	Traces      Traces
+	Console     Console
 	// Secrets are what came from the environment and from files into URLs and
 	// headers: logs must not show them.
 	Secrets []string
@@ -85,7 +86,7 @@ func (w *walker) bind(root *node) *Config {
 		Listen: get[string](root, "listen"), Drain: get[time.Duration](root, "drain"),
 		Logger: bindLogger(root.at("logger")), Secrets: w.secrets, root: root,
 	}
-	c.API, c.Traces = bindAPI(root.at("api")), bindTraces(root.at("traces"))
+	c.API, c.Traces, c.Console = bindAPI(root.at("api")), bindTraces(root.at("traces")), bindConsole(root.at("console"))
 	c.EventsFile = get[string](root.at("events"), "file")
 	if limits := root.at("limits"); limits != nil {
 		for _, name := range slices.Sorted(maps.Keys(limits.under)) {

@@ -90,7 +90,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 		{name: "schedules", doc: "When which message is sent, by the name of the schedule; docs/schedules.md explains it.",
 			live:  true,
 			shape: shape{kind: table, of: scheduleShape(), checkKey: pawl.ValidTopic, noun: "mapping by name"}},
-		{name: "console", later: true},
+		consoleField(&urlOfStore),
 	}}
 	for _, k := range kinds {
 		for i := range k.Top {

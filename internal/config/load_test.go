@@ -21,7 +21,7 @@ const faulty = `store: oracle://db              # 8 store: is not the URL of a s
 listen: 0.0.0.0:9102                # 9 listen: 0.0.0.0 can be reached from other machines
 logger: {level: inof}               # 17 logger.level: must be debug, info, warn, error or critical (got "inof"); did you mean info?
 drian: 30s                          # 1 drian: unknown key; did you mean drain?
-console: []                       # 1 console: is planned, but not in this version
+console: {color: "#12"}           # 18 console.color: is no color
 topics:
   mail:
     handler: exec
@@ -199,7 +199,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	}
 	o := c.Overrides[0]
 	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
-		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:109" {
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:117" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||

@@ -25,7 +25,7 @@ type Logger struct {
 // LogOutput is where records are written.
 type LogOutput struct {
 	Name  string
-	Type  string // [Console], [LogFile] or [MQ]
+	Type  string // [LogConsole], [LogFile] or [MQ]
 	Level string // empty: that of the logger
 	JSON  bool
 	// Buffer is how many records wait at most; Flush how long they wait for others of a batch.
@@ -48,9 +48,9 @@ type LogOutput struct {
 
 // The types of outputs.
 const (
-	Console = "console"
-	LogFile = "file"
-	MQ      = "mq"
+	LogConsole = "console"
+	LogFile    = "file"
+	MQ         = "mq"
 )
 
 const redisBackend = "redis"
@@ -94,7 +94,7 @@ func logOutputShape() *shape {
 	file, mq := []string{LogFile}, []string{MQ}
 	return &shape{kind: object, by: "type", fields: []field{
 		{name: "type", doc: "The streams of the process, a file, or a message queue.", must: true,
-			shape: oneOf(Console, LogFile, MQ)},
+			shape: oneOf(LogConsole, LogFile, MQ)},
 		{name: "name", doc: "The label `sink` of its metrics.", defDoc: "the type",
 			shape: shape{kind: text, noun: "name", check: checkNode}},
 		{name: "enabled", doc: "`false` leaves it out.", def: "true", shape: shape{kind: boolean}},
@@ -104,7 +104,7 @@ func logOutputShape() *shape {
 			shape: oneOf(logs.Text, logs.JSON)},
 		{name: "stream",
 			doc: "stderr, stdout, or by level: warnings and worse on stderr, the rest on stdout, where the output of programs is, too.",
-			def: "stderr", with: []string{Console}, shape: oneOf("stderr", "stdout", "level")},
+			def: "stderr", with: []string{LogConsole}, shape: oneOf("stderr", "stdout", "level")},
 		{name: "path", doc: "The file; its folder is made.", must: true, with: file,
 			shape: shape{kind: text, noun: "path", check: checkFilled}},
 		{name: "rotate", doc: "When the next file begins; the one before gets a date after its name.", def: "daily",
@@ -248,7 +248,7 @@ func bindLogger(n *node) Logger {
 	format, _ := find[string](n, "format")
 	outputs := n.at("outputs")
 	if outputs == nil {
-		l.Outputs = []LogOutput{{Name: Console, Type: Console, JSON: format == logs.JSON, Buffer: buffer, Flush: flush,
+		l.Outputs = []LogOutput{{Name: LogConsole, Type: LogConsole, JSON: format == logs.JSON, Buffer: buffer, Flush: flush,
 			Stream: "stderr"}}
 		return l
 	}

@@ -61,7 +61,7 @@ func TestLogger(t *testing.T) {
     - {type: mq, name: off, enabled: false, backend: redis, brokers: ['a:1']}
 `, nil)
 	want := Logger{Enabled: true, Level: "info", Include: []string{"seq"}, Metrics: true, Outputs: []LogOutput{
-		{Name: "console", Type: Console, Level: "warn", JSON: true, Buffer: 20000, Flush: time.Second / 2, Stream: "level"},
+		{Name: "console", Type: LogConsole, Level: "warn", JSON: true, Buffer: 20000, Flush: time.Second / 2, Stream: "level"},
 		{Name: "file", Type: LogFile, Buffer: 20000, Flush: time.Second / 2, Path: "a.log", MaxBytes: 256 << 20,
 			MaxFiles: 14},
 		{Name: "mq", Type: MQ, JSON: true, Buffer: 5, Flush: time.Second / 2, Backend: "kafka",

@@ -142,8 +142,8 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		d.Front, err = NewFront(d.Config.Listen, d.Logger)
 	}
 	if err == nil {
-		d.door, err = OpenDoor(s, DoorConfig{API: c.Config.API, Topics: c.Config.Topics, Policy: d.policy,
-			Events: d.events, Board: d.events.Board, Rooms: c.Rooms, Owner: d.owner(), Version: c.Version,
+		d.door, err = OpenDoor(s, DoorConfig{API: c.Config.API, Console: c.Config.Console, Topics: c.Config.Topics,
+			Policy: d.policy, Events: d.events, Board: d.events.Board, Rooms: c.Rooms, Owner: d.owner(), Version: c.Version,
 			Logger: c.Logger})
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/console"
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -25,6 +26,7 @@ import (
 // DoorConfig is what serves the HTTP API of a store.
 type DoorConfig struct {
 	API     config.API
+	Console config.Console
 	Topics  []config.Topic // what they say about retries
 	Policy  policy.Policy
 	Events  dispatch.EventSink
@@ -33,11 +35,15 @@ type DoorConfig struct {
 	Owner   string
 	Version string
 	Logger  *slog.Logger
+	// Opened, if not nil, is called when ServeAPI serves.
+	Opened func(*Door)
 }
 
 // Door is the HTTP API of a store, being served. A nil Door serves nowhere.
 type Door struct {
 	api      *api.API
+	console  *console.Console // nil: it is off
+	stores   []store.Store    // further ones, of the console
 	listener net.Listener
 	server   *http.Server
 	wg       sync.WaitGroup
@@ -77,6 +83,10 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	d := &Door{api: made, listener: l, server: made.Server(), stop: stop}
+	if err := d.openConsole(&c); err != nil {
+		d.Close()
+		return nil, err
+	}
 	if d.tooOpen(&access) {
 		d.Close()
 		return nil, fmt.Errorf("%w: %s can be reached from other machines, and api has no tokens", ErrListen, l.Addr())
@@ -158,12 +168,21 @@ func (d *Door) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	d.api.EndWaits()
+	if d.console != nil {
+		d.console.EndWaits()
+	}
 	if d.server.Shutdown(ctx) != nil {
 		_ = d.server.Close()
 	}
 	_ = d.listener.Close()
 	d.stop()
 	d.wg.Wait()
+	if d.console != nil {
+		d.console.Close()
+	}
+	for _, s := range d.stores {
+		_ = s.Close()
+	}
 	d.api.Close()
 }
 
@@ -190,6 +209,9 @@ func ServeAPI(ctx context.Context, s store.Store, c DoorConfig, ticks bool, hang
 		return err
 	}
 	defer d.Close()
+	if c.Opened != nil {
+		c.Opened(d)
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	if scheduler, err := cron.New(s, cron.Config{Owner: c.Owner, Logger: c.Logger}); err == nil && ticks {
