@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -29,13 +30,13 @@ func lookRoutes() []route {
 		g("/v1/topics/{topic}", "topics set", "topic", "Show a topic", show((*exchange).showTopic), false),
 		g("/v1/topics/{topic}/peek", "peek", "topic", "Look at what comes next", list((*exchange).peek), false, "limit"),
 		g("/v1/messages", "messages ls", "messages", "List messages", list((*exchange).listMessages), true,
-			"topic", "state", "key", "older_than"),
+			"topic", "state", "key", "older_than", "search", "header", "unique_key"),
 		g("/v1/messages/{id}", "messages show", "message", "Show a message", show((*exchange).showMessage), false),
 		g("/v1/messages/{id}/explain", "explain", "message", "Say why a message is where it is",
 			show((*exchange).explain), false),
 		g("/v1/dead", "dead ls", "dead letters", "List dead letters", (*exchange).listDead, true,
 			append(deadFlags, "group_by")...),
-		g("/v1/dead/groups", "dead ls", "dead letters", "Count dead letters by cause", (*exchange).groupDead, false,
+		g("/v1/dead/groups", "dead ls", "dead letters", "Count dead letters by cause", (*exchange).groupDead, true,
 			append(deadFlags, "group_by")...),
 		g("/v1/dead/report", "dead report", "dead letters", "Count dead letters by cause, key and day",
 			show((*exchange).reportDead), false, "since", "topic"),
@@ -262,19 +263,63 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 	if q.err != nil {
 		return nil, q.err
 	}
-	if f.State != store.IsDead {
-		look, err := part[store.Inspector](x)
-		if err != nil {
-			return nil, err
-		}
-		return formed(x, look.List(ctx, f), operate.FormMessage), nil
-	}
-	d, err := part[store.DeadLetters](x)
+	look, err := part[store.Inspector](x)
 	if err != nil {
 		return nil, err
 	}
-	letters := d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key})
-	return formed(x, operate.OlderThan(letters, f.OlderThan, 0), operate.FormMessage), nil
+	records := look.List(ctx, f)
+	if f.State == store.IsDead {
+		d, err := part[store.DeadLetters](x)
+		if err != nil {
+			return nil, err
+		}
+		records = operate.OlderThan(d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key}), f.OlderThan, 0)
+	}
+	return formed(x, x.searched(records, q), operate.FormMessage), nil
+}
+
+// maxSearched is how many messages one request looks at for a text, a header or a unique key.
+const maxSearched = 10_000
+
+// searched passes on what has a text, a header or a unique key, of the first messages; Pawl-Looked has their number if
+// there are more.
+func (x *exchange) searched(records iter.Seq2[store.Record, error], q *query) iter.Seq2[store.Record, error] {
+	search, unique := strings.ToLower(q.text("search")), q.text("unique_key")
+	header, value, _ := strings.Cut(q.text("header"), "=")
+	if search == "" && unique == "" && header == "" {
+		return records
+	}
+	return func(yield func(store.Record, error) bool) {
+		looked := 0
+		for r, err := range records {
+			if looked++; looked > maxSearched {
+				x.w.Header().Set("Pawl-Looked", strconv.Itoa(maxSearched))
+				return
+			}
+			given, has := r.Headers[header]
+			if err == nil && (unique != "" && r.Unique.Key != unique || header != "" && (!has || value != "" &&
+				given != value) || !mentions(&r, search)) {
+				continue
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// mentions reports whether a text, in lower case, is in the id, the key, a header or the body.
+func mentions(r *store.Record, search string) bool {
+	in := func(s string) bool { return strings.Contains(strings.ToLower(s), search) }
+	if in(r.ID) || in(string(r.Key)) || in(string(r.Body)) {
+		return true
+	}
+	for _, value := range r.Headers {
+		if in(value) {
+			return true
+		}
+	}
+	return false
 }
 
 // record is the message of a path.

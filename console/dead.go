@@ -1,15 +1,332 @@
 package console
 
-import "github.com/pawl-dev/pawl/internal/operate"
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
+)
 
 func deadPages() []page {
-	return []page{{path: "/dead", file: "dead", nav: "Dead letters", key: "d", show: deadDesk}}
+	return []page{
+		{path: "/dead", file: "dead", nav: "Dead letters", key: "d", show: deadDesk},
+		{path: "/dead/group", file: "group", show: deadGroup},
+		{path: "/dead/export", show: deadExport},
+		{path: "/dead/plan", method: http.MethodPost, file: "plan", show: deadPlan},
+		{path: "/dead/run", method: http.MethodPost, show: deadRun},
+	}
 }
 
-type deadData struct{ Groups []operate.DeadGroup }
+// deadFilters are the parameters that select dead letters, as GET /v1/dead takes them.
+var deadFilters = []string{"topic", "key", "kind", "reason", "fingerprint", "search", "since", "until", "attr", "resolved"}
+
+// filter are those of the address that select dead letters.
+func (v *view) filter() url.Values {
+	q := url.Values{}
+	for name, values := range v.r.URL.Query() {
+		if slices.Contains(deadFilters, name) && values[0] != "" {
+			q[name] = values
+		}
+	}
+	return q
+}
+
+// cell is an hour of a heat strip.
+type cell struct {
+	X, Level     int
+	Hour         time.Time
+	Count        int64
+	Since, Until string
+}
+
+// strip are the last 24 hours of a group. The darkest hour is the worst of all groups.
+func strip(hours []operate.HourCount, most int64) []cell {
+	all := make([]cell, len(hours))
+	for i, h := range hours {
+		all[i] = cell{X: i * 10, Hour: h.Hour, Count: h.Count, Since: iso(h.Hour), Until: iso(h.Hour.Add(time.Hour))}
+		if h.Count > 0 {
+			all[i].Level = 1 + int(5*h.Count/max(most, 1))
+		}
+	}
+	return all
+}
+
+// deadRow is a group with its strip.
+type deadRow struct {
+	*operate.DeadGroup
+	Strip []cell
+	Link  string
+}
+
+type deadData struct {
+	Rows   []deadRow
+	Topics []string
+	Total  int64
+	More   bool
+}
 
 func deadDesk(v *view) (any, error) {
 	var d deadData
-	_, err := v.get(&d.Groups, nil, "/dead/groups")
-	return d, err
+	groups, more, err := v.groups(v.filter(), 200)
+	if err != nil {
+		return nil, err
+	}
+	d.More = more
+	var most int64
+	for _, g := range groups {
+		for _, h := range g.ByHour {
+			most = max(most, h.Count)
+		}
+	}
+	for i := range groups {
+		g := &groups[i]
+		d.Total += g.Count
+		q := v.filter()
+		q.Set("fingerprint", text(g.Fingerprint))
+		d.Rows = append(d.Rows, deadRow{g, strip(g.ByHour, most), v.URL("/dead/group") + "?" + q.Encode()})
+	}
+	for _, t := range v.shop.figures.now() {
+		if t.Dead+t.Resolved > 0 {
+			d.Topics = append(d.Topics, t.Topic)
+		}
+	}
+	return d, nil
+}
+
+// groups counts dead letters by cause.
+func (v *view) groups(filter url.Values, limit int) (groups []operate.DeadGroup, more bool, err error) {
+	filter.Set("group_by", "fingerprint")
+	filter.Set("limit", strconv.Itoa(limit))
+	cursor, err := v.get(&groups, filter, "/dead/groups")
+	return groups, cursor != "", err
+}
+
+// tally is how often something is in the letters that were looked at.
+type tally struct {
+	Name  string
+	Count int
+}
+
+type groupData struct {
+	Group   *operate.DeadGroup
+	Strip   []cell
+	Letters []operate.DeadLetter
+	Sample  *operate.DeadLetter
+	Why     *operate.Explanation
+	Keys    []tally
+	Attrs   []tally
+	Looked  int
+	More    bool
+	Before  []operate.OperationState // replays of this cause
+	Solved  []operate.DeadLetter
+	Filter  url.Values
+}
+
+// lookedAt is how many letters of a group are read for its keys and facts.
+const lookedAt = 200
+
+func deadGroup(v *view) (any, error) {
+	d := groupData{Filter: v.filter()}
+	groups, _, err := v.groups(v.filter(), 2)
+	if err != nil || len(groups) == 0 {
+		return d, err
+	}
+	d.Group = &groups[0]
+	var most int64
+	for _, h := range d.Group.ByHour {
+		most = max(most, h.Count)
+	}
+	for i := range groups[1:] {
+		d.Group.Count += groups[1+i].Count // the filter has no fingerprint
+	}
+	d.Strip = strip(d.Group.ByHour, most)
+	q := v.filter()
+	q.Set("limit", strconv.Itoa(lookedAt))
+	cursor, err := v.get(&d.Letters, q, "/dead")
+	if err != nil {
+		return nil, err
+	}
+	d.More, d.Looked = cursor != "", len(d.Letters)
+	d.count()
+	d.Sample = new(operate.DeadLetter)
+	if _, err = v.get(d.Sample, nil, "/dead/%s", d.Group.ID); err != nil {
+		d.Sample = nil // it was replayed meanwhile
+	} else if _, err = v.get(&d.Why, nil, "/messages/%s/explain", d.Group.ID); err != nil {
+		d.Why = nil
+	}
+	return d, v.before(&d)
+}
+
+// count tells which keys and facts the letters that were looked at have.
+func (d *groupData) count() {
+	keys, facts := map[string]int{}, map[string]int{}
+	for i := range d.Letters {
+		l := &d.Letters[i]
+		if l.Key != nil {
+			keys[*l.Key]++
+		}
+		if n := len(l.Attempts); n > 0 {
+			for name, value := range l.Attempts[n-1].Attrs {
+				facts[name+"="+value]++
+			}
+		}
+	}
+	d.Keys, d.Attrs = tallies(keys), tallies(facts)
+}
+
+// tallies are the most frequent ones.
+func tallies(counted map[string]int) []tally {
+	var all []tally
+	for _, name := range slices.Sorted(maps.Keys(counted)) {
+		all = append(all, tally{name, counted[name]})
+	}
+	slices.SortStableFunc(all, func(a, b tally) int { return b.Count - a.Count })
+	return all[:min(len(all), 8)]
+}
+
+// before finds what was done about this cause earlier.
+func (v *view) before(d *groupData) error {
+	fingerprint := d.Filter.Get("fingerprint")
+	if fingerprint == "" || d.Filter.Get("resolved") == "true" {
+		return nil
+	}
+	var all []operate.OperationState
+	if _, err := v.get(&all, nil, "/operations"); err != nil {
+		return nil // a store without operations has none
+	}
+	for _, o := range all {
+		if o.Filter.Fingerprint == fingerprint {
+			d.Before = append(d.Before, o)
+		}
+	}
+	_, err := v.get(&d.Solved, url.Values{"fingerprint": {fingerprint}, "resolved": {"true"}, "limit": {"3"}}, "/dead")
+	return err
+}
+
+// Selects are the filters as hidden fields of the form of a plan.
+func (d groupData) Selects() []input {
+	var all []input
+	for name, values := range d.Filter {
+		switch kind := "s"; name {
+		case "attr":
+			for _, fact := range values {
+				name, value, _ := strings.Cut(fact, "=")
+				all = append(all, input{Name: "s:filter.attrs." + name, Value: value})
+			}
+		case "since", "until":
+			all = append(all, input{Name: "s:filter." + name, Value: moment(values[0])})
+		case "resolved":
+			kind = "b"
+			fallthrough
+		default:
+			all = append(all, input{Name: kind + ":filter." + name, Value: values[0]})
+		}
+	}
+	return all
+}
+
+type planData struct {
+	ID, Kind, Back string
+	Plan           operate.Plan
+	Rate           float64
+	Seconds        float64
+	To, Edit       string
+}
+
+// deadPlan plans what a form asks for, and shows what it would do.
+func deadPlan(v *view) (any, error) {
+	d := planData{Kind: v.r.PostForm.Get("kind"), Back: local(v.r.PostForm.Get("back"), v.shop.base)}
+	if !slices.Contains([]string{operate.KindReplay, operate.KindResolve, operate.KindReopen, operate.KindDiscard}, d.Kind) {
+		return nil, &api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("There is no such action.")}
+	}
+	body, err := v.fields()
+	if err != nil {
+		return nil, err
+	}
+	body["plan"] = true
+	if d.Kind != operate.KindReplay {
+		for _, name := range []string{"to", "edit", "keep_attempts", "rate"} {
+			delete(body, name)
+		}
+	}
+	if body["filter"] == nil && body["ids"] == nil {
+		body["all"] = true
+	}
+	var answer struct {
+		PlanID string `json:"plan_id"`
+		operate.Plan
+	}
+	if err := v.post(&answer, body, "/dead/%s", d.Kind); err != nil {
+		return nil, err
+	}
+	d.ID, d.Plan = answer.PlanID, answer.Plan
+	d.To, d.Edit = v.r.PostForm.Get("s:to"), v.r.PostForm.Get("s:edit")
+	if rate, ok := body["rate"].(json.Number); ok {
+		d.Rate, _ = rate.Float64() // it was read as a number
+	}
+	if d.Kind == operate.KindReplay && d.Rate == 0 {
+		d.Rate = 100
+	}
+	if d.Rate > 0 {
+		d.Seconds = float64(d.Plan.Count) / d.Rate
+	}
+	return d, nil
+}
+
+// deadRun carries out a plan as it was shown.
+func deadRun(v *view) (any, error) {
+	var answer struct {
+		OperationID string `json:"operation_id"`
+	}
+	kind := v.r.PostForm.Get("kind")
+	if err := v.post(&answer, map[string]string{"plan_id": v.r.PostForm.Get("plan")}, "/dead/%s", kind); err != nil {
+		return nil, err
+	}
+	return nil, v.back(v.URL("/operations/%s", answer.OperationID))
+}
+
+// exportMost is how many dead letters the console exports; the command exports all.
+const exportMost = 10_000
+
+// deadExport gives the dead letters that match, one a line.
+func deadExport(v *view) (any, error) {
+	q := v.filter()
+	q.Set("limit", strconv.Itoa(exportMost))
+	var letters []json.RawMessage
+	if _, err := v.get(&letters, q, "/dead"); err != nil {
+		return nil, err
+	}
+	v.w.Header().Set("Content-Type", "application/x-ndjson")
+	v.w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.jsonl"`)
+	_, _ = v.w.Write(append(bytes.Join(rawLines(letters), []byte("\n")), '\n')) // the browser asks again
+	return nil, errAnswered
+}
+
+func rawLines(all []json.RawMessage) [][]byte {
+	lines := make([][]byte, len(all))
+	for i := range all {
+		lines[i] = all[i]
+	}
+	return lines
+}
+
+// moment writes a time, or how long ago it is, as a time.
+func moment(text string) string {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil {
+			return iso(time.Now().Add(-time.Duration(n) * 24 * time.Hour))
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil {
+		return iso(time.Now().Add(-ago))
+	}
+	return text
 }

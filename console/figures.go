@@ -160,3 +160,10 @@ func (f *figures) of(topic string, day bool) []sample {
 		return slices.Clone(p.fine)
 	}
 }
+
+// now are the topics as they were read last.
+func (f *figures) now() []operate.Topic {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.topics
+}

@@ -25,7 +25,7 @@ type action struct {
 }
 
 // input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no, d a
-// duration such as 10m that is sent as seconds, l texts, one a line. Dots go into objects: s:filter.topic.
+// duration such as 10m that is sent as seconds, l texts, one a line, h headers, one a line. Dots go into objects: s:filter.topic.
 type input struct {
 	Name, Label, Value, Hint string
 	Kind                     string // text, hidden, area, check
@@ -120,6 +120,10 @@ func act(v *view) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text, ok := body["body"].(string); ok && v.r.PostForm.Get("must") == "json" && !json.Valid([]byte(text)) {
+		return nil, &api.Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request",
+			Detail: v.T("The body was JSON, and is none any more.")}
+	}
 	if err := v.send(nil, body, path); err != nil {
 		return nil, err
 	}
@@ -134,8 +138,8 @@ func (v *view) fields() (map[string]any, error) {
 	for name, values := range v.r.PostForm {
 		kind, path, typed := strings.Cut(name, ":")
 		text := strings.TrimSpace(strings.Join(values, "\n"))
-		if kind == "s" {
-			text = values[0]
+		if kind == "s" { // as it was written; forms write lines with \r\n
+			text = strings.ReplaceAll(values[0], "\r\n", "\n")
 		}
 		if !typed || text == "" {
 			continue
@@ -147,6 +151,9 @@ func (v *view) fields() (map[string]any, error) {
 		}
 		into := body
 		parts := strings.Split(path, ".")
+		if fact, ok := strings.CutPrefix(path, "filter.attrs."); ok { // its name may have dots
+			parts = []string{"filter", "attrs", fact}
+		}
 		for _, p := range parts[:len(parts)-1] {
 			next, ok := into[p].(map[string]any)
 			if !ok {
@@ -173,6 +180,16 @@ func fieldValue(kind, text string) (value any, why string) {
 		return text == "true", ""
 	case "l":
 		return strings.Fields(text), ""
+	case "h":
+		headers := map[string]string{}
+		for line := range strings.Lines(text) {
+			if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+				headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+			} else if strings.TrimSpace(line) != "" {
+				return nil, "has a line without a colon"
+			}
+		}
+		return headers, ""
 	case "n":
 		if _, err := strconv.ParseFloat(text, 64); err != nil {
 			return nil, "is no number"

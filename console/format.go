@@ -7,12 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 // formats are what templates write figures with.
 var formats = template.FuncMap{
 	"num": num, "span": span, "iso": iso, "utc": utc, "short": short, "bytes": size, "percent": percent,
-	"join": strings.Join, "dict": dict, "text": text, "since": since,
+	"join": strings.Join, "dict": dict, "text": text, "since": since, "between": between,
+	"body": func(m operate.Message) *bodyView { return bodyOf(&m, "text") }, "glance": glance,
 }
 
 // num writes a count with its thousands apart.
@@ -140,4 +143,19 @@ func dict(pairs ...any) map[string]any {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return m
+}
+
+// between is how long something took.
+func between(from, to time.Time) string { return span(to.Sub(from).Seconds()) }
+
+// glance is the beginning of a body, in one line.
+func glance(m operate.Message) string {
+	if m.BodyBase64 != nil {
+		return "(" + size(len(*m.BodyBase64)*3/4) + ")"
+	}
+	line := strings.Join(strings.Fields(bodyOf(&m, "text").Text), " ")
+	if r := []rune(line); len(r) > 80 {
+		return string(r[:80]) + "…"
+	}
+	return line
 }

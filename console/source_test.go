@@ -8,7 +8,7 @@ import (
 )
 
 // dynamicTexts are translated by their value.
-var dynamicTexts = []string{}
+var dynamicTexts = []string{"waiting", "delayed", "leased", "dead", "acked"}
 
 // sources are the texts of the templates and of the code.
 func sources(t *testing.T) map[string]string {

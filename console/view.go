@@ -155,15 +155,21 @@ func (v *view) fail(err error) {
 
 // get reads what the API has at a path below /v1/ into a value. It returns the cursor of a list that goes on.
 func (v *view) get(into any, query url.Values, path string, names ...any) (cursor string, err error) {
-	target := "/v1" + fill(path, names...)
+	header, err := v.list(into, query, fill(path, names...))
+	return header.Get("Pawl-Cursor"), err
+}
+
+// list is get, with all that the API says about a list.
+func (v *view) list(into any, query url.Values, path string) (http.Header, error) {
+	target := "/v1" + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
 	header, text, err := v.shop.api.Call(v.r.Context(), v.who, http.MethodGet, target, nil)
 	if err != nil {
-		return "", err
+		return header, err
 	}
-	return header.Get("Pawl-Cursor"), json.Unmarshal(text, into)
+	return header, json.Unmarshal(text, into)
 }
 
 // post sends what a person asks for to the API.
@@ -338,3 +344,27 @@ func (v *view) NextTheme() string {
 
 // Session reports whether there is a session that can be ended.
 func (v *view) Session() bool { return cookieOf(v.r, sessionCookie) != "" }
+
+// Search is the query of this page, for another one with the same filters.
+func (v *view) Search() string {
+	if q := v.filter(); len(q) > 0 {
+		return "?" + q.Encode()
+	}
+	return ""
+}
+
+// Hour is a link with its filters narrowed to an hour.
+func (v *view) Hour(link, since, until string) string {
+	u, err := url.Parse(link)
+	if err != nil {
+		return link
+	}
+	q := u.Query()
+	q.Set("since", since)
+	q.Set("until", until)
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// Word is the state of something, in the language of the person.
+func (v *view) Word(state any) string { return v.T(fmt.Sprint(state)) }
