@@ -32,6 +32,9 @@ func (c Caller) Name() string { return c.name }
 // May reports whether the caller may do all that a role may.
 func (c Caller) May(role string) bool { return c.may&roles[role] == roles[role] }
 
+// Whole reports whether the caller is for all topics.
+func (c Caller) Whole() bool { return !c.narrowed() }
+
 // callerKey is the key of the caller in the context of a request from inside.
 type callerKey struct{}
 

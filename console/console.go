@@ -48,6 +48,8 @@ type shop struct {
 	api               *api.API
 	own               bool // api was made here
 	figures           figures
+	memo              memo
+	checkup           checkup
 }
 
 // Console is the web console. Make one with [New].

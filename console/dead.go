@@ -93,11 +93,7 @@ func deadDesk(v *view) (any, error) {
 		q.Set("fingerprint", text(g.Fingerprint))
 		d.Rows = append(d.Rows, deadRow{g, strip(g.ByHour, most), v.URL("/dead/group") + "?" + q.Encode()})
 	}
-	for _, t := range v.shop.figures.now() {
-		if t.Dead+t.Resolved > 0 {
-			d.Topics = append(d.Topics, t.Topic)
-		}
-	}
+	d.Topics = v.topicNames()
 	return d, nil
 }
 
@@ -105,8 +101,8 @@ func deadDesk(v *view) (any, error) {
 func (v *view) groups(filter url.Values, limit int) (groups []operate.DeadGroup, more bool, err error) {
 	filter.Set("group_by", "fingerprint")
 	filter.Set("limit", strconv.Itoa(limit))
-	cursor, err := v.get(&groups, filter, "/dead/groups")
-	return groups, cursor != "", err
+	header, err := v.cached(&groups, filter, "/dead/groups")
+	return groups, header.Get("Pawl-Cursor") != "", err
 }
 
 // tally is how often something is in the letters that were looked at.
@@ -244,7 +240,8 @@ type planData struct {
 // deadPlan plans what a form asks for, and shows what it would do.
 func deadPlan(v *view) (any, error) {
 	d := planData{Kind: v.r.PostForm.Get("kind"), Back: local(v.r.PostForm.Get("back"), v.shop.base)}
-	if !slices.Contains([]string{operate.KindReplay, operate.KindResolve, operate.KindReopen, operate.KindDiscard}, d.Kind) {
+	kinds := []string{operate.KindReplay, operate.KindResolve, operate.KindReopen, operate.KindDiscard}
+	if !slices.Contains(kinds, d.Kind) {
 		return nil, &api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("There is no such action.")}
 	}
 	body, err := v.fields()

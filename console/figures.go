@@ -46,17 +46,14 @@ type figures struct {
 
 // run reads the figures until ctx ends.
 func (f *figures) run(ctx context.Context, s *shop) {
-	everything, err := api.Person("console", api.Viewer)
-	if err != nil {
-		panic(err) // there is this role
-	}
+	all := everything()
 	for ctx.Err() == nil {
-		_, text, err := s.api.Call(ctx, everything, http.MethodGet, "/v1/topics?limit=10000", nil)
-		var all []operate.Topic
+		_, text, err := s.api.Call(ctx, all, http.MethodGet, "/v1/topics?limit=10000", nil)
+		var topics []operate.Topic
 		if err == nil {
-			err = json.Unmarshal(text, &all)
+			err = json.Unmarshal(text, &topics)
 		}
-		f.keep(all, err, time.Now())
+		f.keep(topics, err, time.Now())
 		f.mu.Lock()
 		every := restEvery
 		if f.readers > 0 {
@@ -161,9 +158,51 @@ func (f *figures) of(topic string, day bool) []sample {
 	}
 }
 
-// now are the topics as they were read last.
-func (f *figures) now() []operate.Topic {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.topics
+// everything is a caller who may read all, for what all tabs have in common.
+func everything() api.Caller {
+	all, err := api.Person("console", api.Viewer)
+	if err != nil {
+		panic(err) // there is this role
+	}
+	return all
+}
+
+// sum is the past of several topics together: the oldest is that of all.
+func (f *figures) sum(topics []string, day bool) []sample {
+	var all []sample
+	for _, name := range topics {
+		past := f.of(name, day)
+		if all == nil {
+			all = past
+			continue
+		}
+		for i, j := len(all)-1, len(past)-1; i >= 0 && j >= 0; i, j = i-1, j-1 {
+			a, b := &all[i], &past[j]
+			a.Waiting, a.Delayed = a.Waiting+b.Waiting, a.Delayed+b.Delayed
+			a.Leased, a.Dead = a.Leased+b.Leased, a.Dead+b.Dead
+			a.Appended, a.Acked, a.Retried = a.Appended+b.Appended, a.Acked+b.Acked, a.Retried+b.Retried
+			a.Oldest = max(a.Oldest, b.Oldest)
+		}
+	}
+	return all
+}
+
+// rates are how fast a topic goes, over the last minute or what of it there is.
+type rates struct {
+	Acked, Failed, Appended float64 // a second
+	NewDead                 int64   // in the last hour
+	Known                   bool
+}
+
+func ratesOf(past []sample) (r rates) {
+	if len(past) < 2 {
+		return r
+	}
+	last := &past[len(past)-1]
+	from := &past[max(len(past)-1-int(time.Minute/restEvery), 0)]
+	seconds := last.At.Sub(from.At).Seconds()
+	grown := func(now, then int64) float64 { return float64(max(now-then, 0)) / seconds }
+	return rates{Known: true, Acked: grown(last.Acked, from.Acked), Appended: grown(last.Appended, from.Appended),
+		Failed:  grown(last.Retried, from.Retried) + grown(last.Dead, from.Dead),
+		NewDead: max(last.Dead-past[0].Dead, 0)}
 }

@@ -25,7 +25,8 @@ type action struct {
 }
 
 // input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no, d a
-// duration such as 10m that is sent as seconds, l texts, one a line, h headers, one a line. Dots go into objects: s:filter.topic.
+// duration such as 10m that is sent as seconds, l texts and h headers, one a line. Dots go into objects:
+// s:filter.topic.
 type input struct {
 	Name, Label, Value, Hint string
 	Kind                     string // text, hidden, area, check

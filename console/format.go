@@ -15,7 +15,7 @@ import (
 var formats = template.FuncMap{
 	"num": num, "span": span, "iso": iso, "utc": utc, "short": short, "bytes": size, "percent": percent,
 	"join": strings.Join, "dict": dict, "text": text, "since": since, "between": between,
-	"body": func(m operate.Message) *bodyView { return bodyOf(&m, "text") }, "glance": glance,
+	"body": func(m operate.Message) *bodyView { return bodyOf(&m, "text") }, "glance": glance, "rate": rate,
 }
 
 // num writes a count with its thousands apart.
@@ -158,4 +158,16 @@ func glance(m operate.Message) string {
 		return string(r[:80]) + "…"
 	}
 	return line
+}
+
+// rate writes how many a second.
+func rate(f float64) string {
+	switch {
+	case f == 0:
+		return "0"
+	case f < 10:
+		return strconv.FormatFloat(f, 'g', 2, 64)
+	default:
+		return num(int64(f + 0.5))
+	}
 }

@@ -25,7 +25,7 @@ var messageFilters = []string{"topic", "state", "key", "older_than", "search", "
 
 type messagesData struct {
 	Messages []operate.Message
-	Topics   []operate.Topic
+	Topics   []string
 	States   []store.State
 	Next     string // cursor
 	Looked   string // how many were looked at, if that was bounded
@@ -36,7 +36,7 @@ type messagesData struct {
 const listed = 100
 
 func messageList(v *view) (any, error) {
-	d := messagesData{Topics: v.shop.figures.now(), States: []store.State{store.Waiting, store.Delayed, store.Leased,
+	d := messagesData{Topics: v.topicNames(), States: []store.State{store.Waiting, store.Delayed, store.Leased,
 		store.IsDead}}
 	q := url.Values{"limit": {strconv.Itoa(listed)}}
 	for _, name := range append(messageFilters, "cursor") {
@@ -63,7 +63,12 @@ func (d *messagesData) about(v *view) (n int64) {
 			return -1
 		}
 	}
-	for _, t := range d.Topics {
+	known, err := v.topics()
+	if err != nil {
+		return -1
+	}
+	for i := range known.Rows {
+		t := &known.Rows[i].Topic
 		if topic := v.Query("topic"); topic != "" && topic != t.Topic {
 			continue
 		}
@@ -149,7 +154,7 @@ func messageBody(v *view) (any, error) {
 }
 
 type sendData struct {
-	Topics       []operate.Topic
+	Topics       []string
 	Topic        string
 	Key, Body    string
 	Headers      string
@@ -159,7 +164,7 @@ type sendData struct {
 
 // sendForm is for a new message, or for a copy of another one.
 func sendForm(v *view) (any, error) {
-	d := sendData{Topics: v.shop.figures.now(), Topic: v.Query("topic"), Key: v.Query("key"), Priority: 50}
+	d := sendData{Topics: v.topicNames(), Topic: v.Query("topic"), Key: v.Query("key")}
 	id := v.Query("copy")
 	if id == "" {
 		return d, nil

@@ -1,17 +1,164 @@
 package console
 
-import "github.com/pawl-dev/pawl/internal/operate"
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+)
 
 func overviewPages() []page {
 	return []page{{path: "/", file: "overview", nav: "Overview", key: "o", show: overview}}
 }
 
 type overviewData struct {
-	Topics []operate.Topic
+	topicsData
+	Sum              topicRow
+	Alive, Workers   int
+	Running, Slots   int
+	Attention        []finding
+	Throughput, Ages string // charts
 }
+
+// finding is what needs attention, with the page of the runbook about it.
+type finding struct {
+	Bad           bool
+	What, Runbook string
+	Link          string
+}
+
+// oldAge is from which age of the oldest message on the alert of the runbook fires.
+const oldAge = 300
 
 func overview(v *view) (any, error) {
 	var d overviewData
-	_, err := v.get(&d.Topics, nil, "/topics")
-	return d, err
+	var err error
+	if d.topicsData, err = v.topics(); err != nil {
+		return nil, err
+	}
+	d.Sum.rates.Acked, d.Sum.OldestWaitingSeconds = 0, new(float64)
+	names := make([]string, 0, len(d.Rows))
+	for i := range d.Rows {
+		d.Sum.add(&d.Rows[i])
+		names = append(names, d.Rows[i].Topic.Topic)
+	}
+	var workers []operate.Worker
+	if _, err := v.cached(&workers, nil, "/workers"); err == nil { // who is for some topics only does not see them
+		d.count(workers)
+	}
+	d.Attention = append(v.attention(&d, workers), v.shop.checkup.found(v)...)
+	past := v.shop.figures.sum(names, v.Query("span") == "day")
+	d.Throughput = rateChart(v, past)
+	d.Ages = ageChart(v, past)
+	return d, nil
+}
+
+func (d *overviewData) count(workers []operate.Worker) {
+	d.Workers = len(workers)
+	for i := range workers {
+		if workers[i].Alive != nil && *workers[i].Alive {
+			d.Alive++
+		}
+		if workers[i].Registration != nil {
+			for _, t := range workers[i].Topics {
+				d.Running, d.Slots = d.Running+t.Running, d.Slots+t.Concurrency
+			}
+		}
+	}
+}
+
+// attention are the states of topics about which somebody should know.
+func (v *view) attention(d *overviewData, workers []operate.Worker) (all []finding) {
+	served := map[string]bool{}
+	for i := range workers {
+		if workers[i].Registration != nil && workers[i].Alive != nil && *workers[i].Alive {
+			for _, t := range workers[i].Topics {
+				served[t.Topic] = true
+			}
+		}
+	}
+	for i := range d.Rows {
+		r := &d.Rows[i]
+		name, link := r.Topic.Topic, v.URL("/topics/%s", r.Topic.Topic)
+		add := func(bad bool, runbook, what string, args ...any) {
+			all = append(all, finding{Bad: bad, What: name + ": " + v.T(what, args...), Runbook: runbook, Link: link})
+		}
+		if r.Pause != nil {
+			add(false, "PawlTopicPaused", "paused by %s since %s", r.Pause.By, utc(r.Pause.Since))
+		}
+		if r.Full {
+			add(true, "PawlBacklogOld", "full: appends are refused")
+		}
+		if r.Stuck > 0 {
+			add(true, "PawlHandlersLate", "%d handlers are beyond their deadline", r.Stuck)
+		}
+		if r.Pause == nil && r.OldestWaitingSeconds != nil && *r.OldestWaitingSeconds > oldAge {
+			add(true, "PawlBacklogOld", "the oldest message waits for %s", span(*r.OldestWaitingSeconds))
+		}
+		if r.Waiting > 0 && len(workers) > 0 && !served[name] {
+			add(true, "PawlTopicUnserved", "%s wait, and no worker serves it", num(r.Waiting))
+		}
+		if r.NewDead > 0 {
+			add(true, "PawlDeadLetters", "%s died in the last hour", num(r.NewDead))
+			all[len(all)-1].Link = v.URL("/dead") + "?" + url.Values{"topic": {name}, "since": {"1h"}}.Encode()
+		}
+	}
+	slices.SortStableFunc(all, func(a, b finding) int {
+		if a.Bad == b.Bad {
+			return 0
+		}
+		return cmp.Compare(b2i(b.Bad), b2i(a.Bad))
+	})
+	return all
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// checkup has what the doctor found last. It is asked beside the pages, each minute while somebody looks.
+type checkup struct {
+	mu      sync.Mutex
+	asked   time.Time
+	verdict []finding
+}
+
+// found are the findings of the doctor, for somebody who may see all; none before the first ones are there.
+func (c *checkup) found(v *view) []finding {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.asked) > time.Minute {
+		c.asked = time.Now()
+		v.k.wg.Go(func() { c.ask(v) })
+	}
+	if !v.Whole() {
+		return nil
+	}
+	return c.verdict
+}
+
+func (c *checkup) ask(v *view) {
+	_, text, err := v.shop.api.Call(v.k.ctx, everything(), http.MethodGet, "/v1/doctor", nil)
+	var findings []struct{ Check, Verdict, Detail, Fix string }
+	if err != nil || json.Unmarshal(text, &findings) != nil {
+		return // this program has no doctor
+	}
+	var all []finding
+	for _, f := range findings {
+		if f.Verdict == "warn" || f.Verdict == "fail" {
+			all = append(all, finding{Bad: f.Verdict == "fail", What: f.Check + ": " + f.Detail + operate.Because(f.Fix),
+				Link: v.URL("/doctor")})
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.verdict = all
 }

@@ -8,7 +8,9 @@ import (
 )
 
 // dynamicTexts are translated by their value.
-var dynamicTexts = []string{"waiting", "delayed", "leased", "dead", "acked"}
+var dynamicTexts = []string{"waiting", "delayed", "leased", "dead", "acked", "paused by %s since %s",
+	"full: appends are refused", "%d handlers are beyond their deadline", "the oldest message waits for %s",
+	"%s wait, and no worker serves it", "%s died in the last hour"}
 
 // sources are the texts of the templates and of the code.
 func sources(t *testing.T) map[string]string {

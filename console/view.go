@@ -101,6 +101,7 @@ func (v *view) askLogin() {
 
 // mayChange reports whether changes are allowed here at all. Otherwise it has answered.
 func (v *view) mayChange() bool {
+	v.shop.memo.forget()
 	if v.k.config.ReadOnly {
 		v.fail(&api.Problem{Status: http.StatusForbidden, Title: "forbidden", Detail: v.T("This console is read-only.")})
 		return false
@@ -368,3 +369,9 @@ func (v *view) Hour(link, since, until string) string {
 
 // Word is the state of something, in the language of the person.
 func (v *view) Word(state any) string { return v.T(fmt.Sprint(state)) }
+
+// Whole reports whether the person may see all topics.
+func (v *view) Whole() bool { return v.in && v.who.Whole() }
+
+// Prometheus is the address of one that has figures of more than a day.
+func (v *view) Prometheus() string { return v.k.config.Prometheus }

@@ -40,7 +40,7 @@
   // Nothing moves while somebody writes, selects, or has a form open.
   function busy() {
     const live = $('#live'), a = document.activeElement, s = getSelection();
-    return !live || $('details.action[open], dialog[open]') || $('input[type=checkbox]:checked', live) ||
+    return !live || $('details.action[open], dialog[open]') || $('input[type=checkbox]:checked:not([data-calm]), .tree details:not([open])', live) ||
       (a && live.contains(a) && a.matches('input, textarea, select')) ||
       (s && !s.isCollapsed && live.contains(s.anchorNode));
   }

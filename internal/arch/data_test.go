@@ -49,7 +49,7 @@ var layers = []layer{
 	{"api", []string{".", "store", "policy", "dispatch", "dispatch/roster", "cron", "statesync", "observe",
 		"internal/operate", "internal/wire"},
 		"the door to any store; it is mountable in programs that use nothing else of ours"},
-	{"console/...", []string{".", "api", "store", "policy", "internal/operate", "internal/wire"},
+	{"console/...", []string{".", "api", "dispatch/roster", "store", "policy", "internal/operate", "internal/wire"},
 		"the console shows any store; it is mountable in programs that use nothing else of ours"},
 	{"observe/logs", []string{".", "observe", "observe/figures"},
 		"log records and their sinks know neither stores nor pipelines; what they count is exported by observe"},
