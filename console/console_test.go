@@ -28,7 +28,11 @@ func secretOf(role string) string { return role + "-secret" }
 
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
-	s := memory.New(memory.Config{})
+	return newRigOver(t, memory.New(memory.Config{}), change)
+}
+
+func newRigOver(t *testing.T, s store.Store, change func(*Config)) *rig {
+	t.Helper()
 	door, err := api.New(s, api.Config{Access: api.Access{Tokens: []api.Token{
 		{Name: "vera", Secret: secretOf(api.Viewer), Role: api.Viewer},
 		{Name: "olga", Secret: secretOf(api.Operator), Role: api.Operator},

@@ -74,7 +74,10 @@ type deadData struct {
 }
 
 func deadDesk(v *view) (any, error) {
-	var d deadData
+	d := deadData{Topics: v.topicNames()}
+	if len(d.Topics) > 0 && !v.Whole() && v.Query("topic") == "" { // nobody counts the others for them
+		return nil, v.back(v.With("topic", d.Topics[0]))
+	}
 	groups, more, err := v.groups(v.filter(), 200)
 	if err != nil {
 		return nil, err
@@ -93,7 +96,6 @@ func deadDesk(v *view) (any, error) {
 		q.Set("fingerprint", text(g.Fingerprint))
 		d.Rows = append(d.Rows, deadRow{g, strip(g.ByHour, most), v.URL("/dead/group") + "?" + q.Encode()})
 	}
-	d.Topics = v.topicNames()
 	return d, nil
 }
 

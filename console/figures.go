@@ -48,6 +48,7 @@ type figures struct {
 func (f *figures) run(ctx context.Context, s *shop) {
 	all := everything()
 	for ctx.Err() == nil {
+		began := time.Now()
 		_, text, err := s.api.Call(ctx, all, http.MethodGet, "/v1/topics?limit=10000", nil)
 		var topics []operate.Topic
 		if err == nil {
@@ -60,6 +61,7 @@ func (f *figures) run(ctx context.Context, s *shop) {
 			every = tickEvery
 		}
 		f.mu.Unlock()
+		every = max(every, time.Since(began)*memoFactor)
 		select {
 		case <-ctx.Done():
 		case <-f.hurry:

@@ -1,0 +1,467 @@
+package console
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// changes are the paths of all forms.
+func changes() []string {
+	all := []string{"/login", "/logout", "/prefer"}
+	for _, p := range pages() {
+		if p.method == http.MethodPost {
+			all = append(all, strings.NewReplacer("{id}", "x", "{name}", "x", "{topic}", "mail").Replace(p.path))
+		}
+	}
+	for _, r := range api.Routes() {
+		if r.Method == http.MethodPost && !strings.HasPrefix(r.Console, "(") {
+			all = append(all, "/do"+strings.NewReplacer("{id}", "x", "{name}", "x", "{topic}", "mail").Replace(r.Path))
+		}
+	}
+	return all
+}
+
+// TestChangesAreAskedForByTheConsole: no form, script or page of another origin changes anything.
+func TestChangesAreAskedForByTheConsole(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("mail", pawl.Message{Body: []byte("x")})
+	for name, set := range map[string]func(http.Header){
+		"form of another site":  func(h http.Header) { h.Set("Sec-Fetch-Site", "cross-site") },
+		"same site":             func(h http.Header) { h.Set("Sec-Fetch-Site", "same-site") },
+		"typed":                 func(h http.Header) { h.Set("Sec-Fetch-Site", "none"); h.Del("Origin") },
+		"old browser":           func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "http://evil.test") },
+		"sandbox":               func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "null") },
+		"another port":          func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "http://pawl.test:81") },
+		"no browser":            func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Del("Origin") },
+		"says one, is another":  func(h http.Header) { h.Set("Origin", "http://evil.test") },
+		"fetch with text/plain": func(h http.Header) { h.Set("Content-Type", "text/plain") },
+		"fetch with JSON":       func(h http.Header) { h.Set("Content-Type", "application/json") },
+		"multipart":             func(h http.Header) { h.Set("Content-Type", "multipart/form-data; boundary=x") },
+	} {
+		for _, path := range changes() {
+			q := r.as(secretOf(api.Admin), http.MethodPost, "/console"+path, url.Values{"s:reason": {"evil"}})
+			set(q.Header)
+			if answer, _ := r.do(q); answer.StatusCode != http.StatusForbidden &&
+				answer.StatusCode != http.StatusUnsupportedMediaType {
+				t.Errorf("%s: POST %s: %d", name, path, answer.StatusCode)
+			}
+		}
+	}
+	if stats := r.stats("mail"); stats.Paused != nil {
+		t.Error("it was paused")
+	}
+	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+		answer, _ := r.do(r.as(secretOf(api.Admin), method, "/console/do/v1/topics/mail/pause", nil))
+		if answer.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d", method, answer.StatusCode)
+		}
+	}
+}
+
+// stats are the figures of a topic.
+func (r *rig) stats(topic string) store.TopicStats {
+	r.t.Helper()
+	topics, _ := store.As[store.Topics](r.store)
+	all, err := topics.Stats(r.t.Context(), topic)
+	if err != nil || len(all) != 1 {
+		r.t.Fatal(all, err)
+	}
+	return all[0]
+}
+
+// TestRolesHoldByEachRoute: nobody does by the console what the API would refuse.
+func TestRolesHoldByEachRoute(t *testing.T) {
+	r := newRig(t, nil)
+	for _, who := range []string{"", secretOf(api.Viewer), secretOf(api.Operator)} {
+		for _, path := range changes()[3:] {
+			admin := strings.HasSuffix(path, "/set") || strings.HasSuffix(path, "/rm") || strings.HasSuffix(path, "/discard")
+			form := url.Values{"kind": {"replay"}, "plan": {"x"}, "s:topic": {"mail"}, "s:body": {"x"}, "l:ids": {"x"}}
+			answer, _ := r.do(r.as(who, http.MethodPost, "/console"+path, form))
+			switch status := answer.StatusCode; {
+			case who == "" && (status != http.StatusSeeOther || !strings.Contains(answer.Header.Get("Location"), "/login")):
+				t.Errorf("nobody: POST %s: %d", path, status)
+			case who == secretOf(api.Viewer) && status != http.StatusForbidden:
+				t.Errorf("viewer: POST %s: %d", path, status)
+			case who == secretOf(api.Operator) && admin && status != http.StatusForbidden:
+				t.Errorf("operator: POST %s: %d", path, status)
+			}
+		}
+	}
+	if answer, _ := r.do(r.as("", http.MethodGet, "/console/topics", nil)); answer.StatusCode != http.StatusSeeOther {
+		t.Errorf("nobody sees topics: %d", answer.StatusCode)
+	}
+	if _, err := r.shops[0].api.Session(t.Context(), secretOf(api.Producer), time.Now().Add(time.Hour)); err == nil {
+		t.Error("a producer gets a session, and reads nothing")
+	}
+}
+
+// TestTokensOfSomeTopics: the console shows the topics of a token, and no other one.
+func TestTokensOfSomeTopics(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("mail", pawl.Message{Body: []byte("for you")})
+	r.append("payroll", pawl.Message{Body: []byte("hidden-body"), ID: "hidden-id", Key: []byte("hidden-key")})
+	if answer, _ := r.do(r.as("narrow-secret", http.MethodGet, "/console/dead", nil)); answer.Header.Get("Location") !=
+		"/console/dead?topic=mail" {
+		t.Error("the desk is not that of its topic:", answer.Status)
+	}
+	for _, path := range []string{"/", "/topics", "/messages", "/dead?topic=mail", "/send"} {
+		body := r.get("narrow-secret", "/console"+path)
+		if strings.Contains(body, "payroll") || strings.Contains(body, "hidden-") {
+			t.Errorf("%s shows another topic", path)
+		}
+	}
+	for _, path := range []string{"/topics/payroll", "/messages/hidden-id", "/messages/hidden-id/body", "/send?copy=hidden-id",
+		"/dead?topic=payroll", "/messages?topic=payroll"} {
+		answer, body := r.do(r.as("narrow-secret", http.MethodGet, "/console"+path, nil))
+		if answer.StatusCode != http.StatusForbidden || strings.Contains(body, "hidden-body") {
+			t.Errorf("%s: %d", path, answer.StatusCode)
+		}
+	}
+}
+
+func TestReadOnlyChangesNothing(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.ReadOnly = true })
+	r.append("mail", pawl.Message{Body: []byte("x")})
+	for _, path := range changes()[3:] {
+		answer, _ := r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console"+path, nil))
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("POST %s: %d", path, answer.StatusCode)
+		}
+	}
+	for _, path := range []string{"/topics/mail", "/send", "/dead"} {
+		if body := r.get(secretOf(api.Admin), "/console"+path); strings.Contains(body, "/console/do/") ||
+			strings.Contains(body, `role="button"`) {
+			t.Errorf("%s has a form that changes something", path)
+		}
+	}
+}
+
+// TestHostileTextsAreText puts markup into every text that people and programs can set, and walks the pages.
+func TestHostileTextsAreText(t *testing.T) {
+	const evil = `"'></textarea></script><script>alert(1)</script><img src=x onerror=alert(2)>{{.}}javascript:alert(3)`
+	r := newRig(t, nil)
+	letters, _ := store.As[store.DeadLetters](r.store)
+	topics, _ := store.As[store.Topics](r.store)
+	r.append("mail", pawl.Message{ID: "live", Key: []byte(evil), Body: []byte(evil),
+		Headers: map[string]string{"h": evil}, Unique: pawl.Unique{Key: evil}})
+	now := time.Now()
+	refused, err := letters.Bury(t.Context(), store.Record{Message: pawl.Message{ID: "dead", Topic: "mail",
+		Key: []byte(evil), Body: []byte(`{"<script>alert(1)</script>":"<script>alert(1)</script>"}`),
+		Headers: map[string]string{"h": evil}},
+		State: store.IsDead, DeadAt: now, EnqueuedAt: now, Kind: pawl.Kind("kind<script>alert(1)"), Reason: evil,
+		Attempts: 1, History: []store.Attempt{{Attempt: 1, StartedAt: now, EndedAt: now, Worker: evil, Kind: evil,
+			Error: evil, Rule: evil, Action: evil, Attrs: map[string]string{"fact": evil}}}})
+	if err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	if err := topics.Pause(t.Context(), "mail", 0, evil, evil); err != nil {
+		t.Fatal(err)
+	}
+	group := regexp.MustCompile(`/console/dead/group\?[^"]*`).FindString(r.get(secretOf(api.Admin), "/console/dead"))
+	for _, path := range []string{"/", "/topics", "/topics/mail", "/dead", strings.TrimPrefix(group, "/console"), "/messages",
+		"/messages?topic=mail&state=dead&search=" + url.QueryEscape(evil), "/messages?q=" + url.QueryEscape(evil),
+		"/messages/live", "/messages/live?as=hex", "/messages/dead", "/messages/dead?as=tree", "/messages/dead?as=text",
+		"/send?copy=live", "/send?topic=" + url.QueryEscape(evil), "/dead?search=" + url.QueryEscape(evil),
+		"/login?back=" + url.QueryEscape(evil)} {
+		body := r.get(secretOf(api.Admin), "/console"+strings.ReplaceAll(path, "&amp;", "&"))
+		if strings.Contains(body, "<script>") || strings.Contains(body, "<img src=x") ||
+			regexp.MustCompile(`(?i)(href|src|action)="?\s*javascript:`).MatchString(body) {
+			t.Errorf("%s lets markup through", path)
+		}
+	}
+}
+
+// TestTemplatesHaveNothingInline: the policy of pages forbids it, and browsers would report it.
+func TestTemplatesHaveNothingInline(t *testing.T) {
+	inline := regexp.MustCompile(`(?i)\sstyle=|\son[a-z]+=|<style|javascript:|https?://[^"{ ]*\.(js|css)`)
+	for name, text := range sources(t) {
+		if strings.HasSuffix(name, ".html") && inline.MatchString(text) {
+			t.Errorf("%s has %q", name, inline.FindString(text))
+		}
+		if regexp.MustCompile(`template\.(HTML|JS|CSS|URL|HTMLAttr|Srcset)\b`).MatchString(text) {
+			t.Errorf("%s marks a text as safe", name)
+		}
+	}
+	r := newRig(t, nil)
+	answer, _ := r.do(r.as(secretOf(api.Viewer), http.MethodGet, "/console/", nil))
+	policy := answer.Header.Get("Content-Security-Policy")
+	for _, want := range []string{"default-src 'none'", "script-src 'nonce-", "frame-ancestors 'none'", "base-uri 'none'"} {
+		if !strings.Contains(policy, want) {
+			t.Errorf("the policy %q lacks %s", policy, want)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || answer.Header.Get("Cache-Control") != "no-store" {
+		t.Error(policy, answer.Header)
+	}
+}
+
+// TestWithoutTokensTheConsoleIsForThisMachine: a web page can point a name of its own at 127.0.0.1.
+func TestWithoutTokensTheConsoleIsForThisMachine(t *testing.T) {
+	s := memory.New(memory.Config{})
+	defer func() { _ = s.Close() }()
+	k, err := New(Config{Store: s, BasePath: "/console"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	for host, want := range map[string]int{"127.0.0.1:8470": http.StatusOK, "localhost": http.StatusOK,
+		"evil.test:8470": http.StatusForbidden, "127.0.0.1.evil.test": http.StatusForbidden} {
+		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8470}
+		q := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(local)),
+			http.MethodGet, "http://"+host+"/console/topics", nil)
+		w := httptest.NewRecorder()
+		if k.ServeHTTP(w, q); w.Code != want {
+			t.Errorf("%s: %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+func TestNothingIsOutsideOfTheConsole(t *testing.T) {
+	r := newRig(t, nil)
+	for _, path := range []string{"/console/static/../console.go", "/console/static/..%2fconsole.go",
+		"/console/static/%2e%2e/static.go", "/console/../v1/topics", "/console/do/v1/../../v1/topics", "/console/static/",
+		"/console/do/v1/lease", "/etc/passwd", "/console/@nowhere/"} {
+		if answer, body := r.do(r.as(secretOf(api.Admin), http.MethodGet, path, nil)); answer.StatusCode < 300 ||
+			strings.Contains(body, "package console") {
+			t.Errorf("%s: %d", path, answer.StatusCode)
+		}
+	}
+	for _, path := range []string{"/console/do/v1/lease", "/console/do/v1/settle", "/console/do/v1/nothing",
+		"/console/do/v1/topics/%2e%2e/pause", "/console/do/"} {
+		if answer, _ := r.do(r.as(secretOf(api.Admin), http.MethodPost, path, nil)); answer.StatusCode < 300 {
+			t.Errorf("POST %s: %d", path, answer.StatusCode)
+		}
+	}
+}
+
+func TestNobodyIsSentElsewhere(t *testing.T) {
+	for back, want := range map[string]string{
+		"/console/topics?x=1": "/console/topics?x=1", "/console/": "/console/",
+		"": "/console/", "//evil.test/console/": "/console/", "http://evil.test/console/": "/console/",
+		`/\evil.test`: "/console/", "/console//evil.test": "/console/", "/other": "/console/", "javascript:alert(1)": "/console/",
+		"/console/\r\nSet-Cookie: x": "/console/", "/console@evil.test/": "/console/", `\\evil.test`: "/console/",
+	} {
+		if got := local(back, "/console"); got != want {
+			t.Errorf("%q: %q, want %q", back, got, want)
+		}
+	}
+}
+
+// TestFormsAreBounded: neither a large form nor one of many fields is read.
+func TestFormsAreBounded(t *testing.T) {
+	r := newRig(t, nil)
+	many := url.Values{}
+	for range maxFields + 1 {
+		many.Set("s:"+pawl.NewID(), "x")
+	}
+	for name, form := range map[string]url.Values{"large": {"s:body": {strings.Repeat("x", maxForm+1)}}, "many": many} {
+		answer, _ := r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console/send", form))
+		if answer.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %d", name, answer.StatusCode)
+		}
+	}
+}
+
+// TestTheLoginSlowsDown: after five failures an address waits, longer each time, whatever it sends then.
+func TestTheLoginSlowsDown(t *testing.T) {
+	r := newRig(t, nil)
+	login := func(token string) *http.Response {
+		answer, _ := r.do(r.as("", http.MethodPost, "/console/login", url.Values{"token": {token}, "back": {"/console/topics"}}))
+		return answer
+	}
+	for range freeFailures {
+		if status := login("wrong").StatusCode; status != http.StatusUnauthorized {
+			t.Fatal(status)
+		}
+	}
+	if answer := login(secretOf(api.Admin)); answer.StatusCode != http.StatusTooManyRequests ||
+		answer.Header.Get("Retry-After") == "" || len(answer.Cookies()) > 0 {
+		t.Error("guessing goes on:", answer.Status)
+	}
+	var slow throttle
+	now := time.Now()
+	for range 20 {
+		slow.failed("1.2.3.4", now)
+	}
+	if wait := slow.wait("1.2.3.4", now); wait != longestWait || slow.wait("5.6.7.8", now) > 0 {
+		t.Error("waits", wait)
+	}
+}
+
+// TestSessionsEnd: by time, by logging out, with their token, and when somebody alters them.
+func TestSessionsEnd(t *testing.T) {
+	r := newRig(t, nil)
+	answer, _ := r.do(r.as("", http.MethodPost, "/console/login", url.Values{"token": {secretOf(api.Viewer)},
+		"back": {"/console/topics"}}))
+	c := answer.Cookies()[0]
+	if answer.Header.Get("Location") != "/console/topics" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode ||
+		c.MaxAge != int(sessionFor.Seconds()) || strings.Contains(c.Value, secretOf(api.Viewer)) {
+		t.Fatal(answer.Header)
+	}
+	in := func(session string) bool {
+		q := r.as("", http.MethodGet, "/console/topics", nil)
+		q.AddCookie(&http.Cookie{Name: sessionCookie, Value: session})
+		answer, _ := r.do(q)
+		return answer.StatusCode == http.StatusOK
+	}
+	parts := strings.Split(c.Value, ".")
+	door := r.shops[0].api
+	old, err := door.Session(t.Context(), secretOf(api.Viewer), time.Now().Add(-time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := door.Session(t.Context(), secretOf(api.Admin), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := strings.Split(other, ".")[1]
+	for name, session := range map[string]string{"of another name": parts[0] + "." + ada + "." + parts[2],
+		"longer": "zzzzzz." + parts[1] + "." + parts[2], "old": old, "none": "x", "empty": ".."} {
+		if in(session) {
+			t.Errorf("a session that is %s lets in", name)
+		}
+	}
+	if !in(c.Value) {
+		t.Fatal("the session does not let in")
+	}
+	err = door.SetAccess(api.Access{Tokens: []api.Token{{Name: "vera", Secret: "another-secret", Role: api.Viewer}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in(c.Value) {
+		t.Error("the session outlives its token")
+	}
+}
+
+// TestALinkOpensOnce is about what pawl console prints.
+func TestALinkOpensOnce(t *testing.T) {
+	r := newRig(t, nil)
+	path := r.Link(secretOf(api.Admin))
+	for _, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		if answer, _ := r.do(r.as("", http.MethodGet, path, nil)); answer.StatusCode != want {
+			t.Errorf("%d, want %d", answer.StatusCode, want)
+		}
+	}
+	if r.links.take(r.links.add("x", time.Now().Add(-time.Hour)), time.Now()) != "" {
+		t.Error("an old link opens")
+	}
+}
+
+// reader is a tab that reads nothing.
+type reader struct {
+	header http.Header
+	mu     sync.Mutex
+	said   strings.Builder
+	status int
+}
+
+func (r *reader) Header() http.Header { return r.header }
+func (r *reader) WriteHeader(s int)   { r.status = s }
+func (r *reader) Flush()              {}
+func (r *reader) Write(b []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.said.Write(b)
+}
+
+// TestIdleTabsCostLittle: 3,000 tabs are told of changes, one more than the bound is refused, and pages are answered.
+func TestIdleTabsCostLittle(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var wg sync.WaitGroup
+	open := func() *reader {
+		w := &reader{header: http.Header{}}
+		q := r.as(secretOf(api.Viewer), http.MethodGet, "/console/live", nil).WithContext(ctx)
+		wg.Go(func() { r.ServeHTTP(w, q) })
+		return w
+	}
+	const tabs = 3000
+	for range tabs {
+		open()
+	}
+	for int(r.readers.n.Load()) < tabs {
+		runtime.Gosched()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc+after.StackInuse) - int64(before.HeapAlloc+before.StackInuse); grown > 64<<20 {
+		t.Errorf("%d tabs take %d MB", tabs, grown>>20)
+	}
+	r.get(secretOf(api.Viewer), "/console/topics")
+	r.readers.n.Add(maxReaders)
+	w := &reader{header: http.Header{}}
+	r.ServeHTTP(w, r.as(secretOf(api.Viewer), http.MethodGet, "/console/live", nil))
+	if w.status != http.StatusTooManyRequests {
+		t.Error("there is no bound:", w.status)
+	}
+	r.readers.n.Add(-maxReaders)
+	cancel()
+	wg.Wait()
+	if n := r.readers.n.Load(); n != 0 {
+		t.Error(n, "are left")
+	}
+}
+
+// TestATabIsToldOfChanges: within seconds of a change, and not without one.
+func TestATabIsToldOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		r.append("mail", pawl.Message{Body: []byte("x")})
+		ctx, cancel := context.WithCancel(t.Context())
+		w := &reader{header: http.Header{}}
+		q := r.as(secretOf(api.Viewer), http.MethodGet, "/console/live", nil).WithContext(ctx)
+		done := make(chan struct{})
+		go func() { defer close(done); r.ServeHTTP(w, q) }()
+		ticks := func() int {
+			time.Sleep(3 * tickEvery)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return strings.Count(w.said.String(), "event: tick")
+		}
+		first := ticks()
+		if again := ticks(); again != first {
+			t.Error("it is told of nothing")
+		}
+		r.append("mail", pawl.Message{Body: []byte("y")})
+		if again := ticks(); again != first+1 {
+			t.Errorf("told %d times of a change", again-first)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// TestSecretsAreMasked in what pages show of a message.
+func TestSecretsAreMasked(t *testing.T) {
+	r := newRig(t, nil)
+	body := []byte(`{"user":"ann","password":"hunter-2","deep":{"api_key":"hunter-2"}}`)
+	r.append("mail", pawl.Message{ID: "m", Body: body,
+		Headers: map[string]string{"authorization": "Bearer hunter-2", "tenant": "acme"}})
+	for _, path := range []string{"/messages", "/messages/m", "/messages/m?as=text", "/messages/m?as=tree", "/topics/mail"} {
+		if body := r.get(secretOf(api.Viewer), "/console"+path); strings.Contains(body, "hunter-2") {
+			t.Errorf("%s shows a secret", path)
+		}
+	}
+	shown := r.get(secretOf(api.Viewer), "/console/messages/m")
+	if !strings.Contains(shown, "acme") || !strings.Contains(shown, "ann") {
+		t.Error("it masks what is none")
+	}
+}
