@@ -54,15 +54,16 @@ type shop struct {
 
 // Console is the web console. Make one with [New].
 type Console struct {
-	config  Config
-	shops   []*shop
-	mux     *http.ServeMux
-	logins  throttle
-	links   links
-	readers readers
-	ctx     context.Context
-	stop    context.CancelFunc
-	wg      sync.WaitGroup
+	config   Config
+	shops    []*shop
+	mux      *http.ServeMux
+	logins   throttle
+	links    links
+	readers  readers
+	patience time.Duration
+	ctx      context.Context
+	stop     context.CancelFunc
+	wg       sync.WaitGroup
 }
 
 // New returns a console. Close it when no request is under way.
@@ -79,7 +80,7 @@ func New(c Config) (*Console, error) {
 				"a name or #rrggbb", s.Name, s.Color)
 		}
 	}
-	k := &Console{config: c}
+	k := &Console{config: c, patience: patience}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	first := &shop{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
 	k.shops = append(k.shops, first)
@@ -181,6 +182,8 @@ func (k *Console) handle(s *shop, p *page) http.HandlerFunc {
 		data, err := p.show(v)
 		switch {
 		case errors.Is(err, errAnswered):
+		case errors.Is(err, errPending):
+			v.render(http.StatusOK, "pending", nil)
 		case err != nil:
 			v.fail(err)
 		default:

@@ -51,6 +51,7 @@ func newRigOver(t *testing.T, s store.Store, change func(*Config)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.patience = time.Minute // the machine may be busy
 	t.Cleanup(func() {
 		k.Close()
 		door.Close()
@@ -158,5 +159,20 @@ func TestEveryTextIsTranslated(t *testing.T) {
 		if !used[text] {
 			t.Errorf("%q is translated, but not used", text)
 		}
+	}
+}
+
+// TestAPageDoesNotWaitForASlowStore: it says that the store is asked, and has the answer later.
+func TestAPageDoesNotWaitForASlowStore(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("mail", pawl.Message{Body: []byte("x")})
+	r.patience = -time.Second
+	if body := r.get(secretOf(api.Viewer), "/console/messages?state=waiting"); !strings.Contains(body, "data-soon") {
+		t.Error("it does not ask again")
+	}
+	r.patience = time.Minute
+	if body := r.get(secretOf(api.Viewer), "/console/messages?state=waiting"); strings.Contains(body, "data-soon") ||
+		!strings.Contains(body, "mail</a>") {
+		t.Error("the answer is not there")
 	}
 }

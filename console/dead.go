@@ -3,6 +3,7 @@ package console
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -148,11 +149,11 @@ func deadGroup(v *view) (any, error) {
 	d.Strip = strip(d.Group.ByHour, most)
 	q := v.filter()
 	q.Set("limit", strconv.Itoa(lookedAt))
-	cursor, err := v.get(&d.Letters, q, "/dead")
-	if err != nil {
+	header, err := v.cached(&d.Letters, q, "/dead")
+	if err != nil && !errors.Is(err, errPending) {
 		return nil, err
 	}
-	d.More, d.Looked = cursor != "", len(d.Letters)
+	d.More, d.Looked = header.Get("Pawl-Cursor") != "", len(d.Letters)
 	d.count()
 	d.Sample = new(operate.DeadLetter)
 	if _, err = v.get(d.Sample, nil, "/dead/%s", d.Group.ID); err != nil {
@@ -197,7 +198,7 @@ func (v *view) before(d *groupData) error {
 		return nil
 	}
 	var all []operate.OperationState
-	if _, err := v.get(&all, nil, "/operations"); err != nil {
+	if _, err := v.cached(&all, nil, "/operations"); err != nil {
 		return nil // a store without operations has none
 	}
 	for _, o := range all {
@@ -205,8 +206,11 @@ func (v *view) before(d *groupData) error {
 			d.Before = append(d.Before, o)
 		}
 	}
-	_, err := v.get(&d.Solved, url.Values{"fingerprint": {fingerprint}, "resolved": {"true"}, "limit": {"3"}}, "/dead")
-	return err
+	q := url.Values{"fingerprint": {fingerprint}, "resolved": {"true"}, "limit": {"3"}}
+	if _, err := v.cached(&d.Solved, q, "/dead"); !errors.Is(err, errPending) {
+		return err
+	}
+	return nil
 }
 
 // Selects are the filters as hidden fields of the form of a plan.

@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -9,17 +10,20 @@ import (
 )
 
 // memo keeps answers that cost the store much. One is kept for so long that reading it takes at most a hundredth of
-// the time, however many tabs are open; what somebody does here makes all of them old.
+// the time, however many tabs are open; what somebody does here makes all of them old. It is read beside the page, which
+// does without, or with an older one, if it takes too long.
 type memo struct {
 	mu    sync.Mutex
 	known map[string]*remembered
 }
 
 type remembered struct {
-	mu     sync.Mutex // held while it is read
-	until  time.Time
-	header http.Header
-	text   []byte
+	mu      sync.Mutex
+	until   time.Time
+	header  http.Header
+	text    json.RawMessage
+	err     error
+	reading chan struct{} // closed when it is read; nil: nobody reads it
 }
 
 // Bounds of a memo.
@@ -28,7 +32,11 @@ const (
 	memoFactor  = 100
 	leastMemory = time.Second
 	mostMemory  = time.Minute
+	patience    = 150 * time.Millisecond // of a page, for all that it reads through a memo
 )
+
+// errPending says that an answer is still being read.
+var errPending = errors.New("it is still being read")
 
 func (m *memo) entry(key string) *remembered {
 	m.mu.Lock()
@@ -54,16 +62,41 @@ func (m *memo) forget() {
 func (v *view) cached(into any, query url.Values, path string) (http.Header, error) {
 	e := v.shop.memo.entry(v.who.Name() + "\x00" + path + "?" + query.Encode())
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	if now := time.Now(); now.After(e.until) {
-		var text json.RawMessage
-		header, err := v.list(&text, query, path)
-		if err != nil {
-			return header, err
-		}
-		cost := time.Since(now)
-		e.header, e.text = header, text
-		e.until = time.Now().Add(min(max(cost*memoFactor, leastMemory), mostMemory))
+	if e.reading == nil && time.Now().After(e.until) {
+		e.reading = make(chan struct{})
+		v.k.wg.Go(func() { e.read(v, query, path) })
 	}
-	return e.header, json.Unmarshal(e.text, into)
+	reading := e.reading
+	e.mu.Unlock()
+	if reading != nil {
+		select {
+		case <-reading:
+		case <-time.After(time.Until(v.Now.Add(v.k.patience))):
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.err != nil:
+		return e.header, e.err
+	case e.text == nil:
+		v.Soon = true
+		return http.Header{}, errPending
+	default:
+		return e.header, json.Unmarshal(e.text, into)
+	}
+}
+
+func (e *remembered) read(v *view, query url.Values, path string) {
+	var text json.RawMessage
+	began := time.Now()
+	header, err := v.listAs(v.k.ctx, &text, query, path)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.header, e.err = header, err; err == nil {
+		e.text = text
+		e.until = time.Now().Add(min(max(time.Since(began)*memoFactor, leastMemory), mostMemory))
+	}
+	close(e.reading)
+	e.reading = nil
 }

@@ -50,7 +50,7 @@ func messageList(v *view) (any, error) {
 		}
 		q.Set("search", text)
 	}
-	header, err := v.list(&d.Messages, q, "/messages")
+	header, err := v.cached(&d.Messages, q, "/messages")
 	d.Next, d.Looked = header.Get("Pawl-Cursor"), header.Get("Pawl-Looked")
 	d.About = d.about(v)
 	return d, err

@@ -97,7 +97,7 @@ const inLine = 500
 func topicPage(v *view) (any, error) {
 	name := v.r.PathValue("topic")
 	var d topicData
-	if _, err := v.get(&d.Topic, nil, "/topics/%s", name); err != nil {
+	if _, err := v.cached(&d.Topic, nil, fill("/topics/%s", name)); err != nil {
 		return nil, err
 	}
 	past := v.shop.figures.of(name, v.Query("span") == "day")

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"embed"
 	"encoding/json"
@@ -52,6 +53,7 @@ type view struct {
 
 	Lang, Theme, Nonce string
 	Data               any
+	Soon               bool // something is still being read: the page is to be asked for again
 	Now                time.Time
 	note               string
 }
@@ -162,11 +164,15 @@ func (v *view) get(into any, query url.Values, path string, names ...any) (curso
 
 // list is get, with all that the API says about a list.
 func (v *view) list(into any, query url.Values, path string) (http.Header, error) {
+	return v.listAs(v.r.Context(), into, query, path)
+}
+
+func (v *view) listAs(ctx context.Context, into any, query url.Values, path string) (http.Header, error) {
 	target := "/v1" + path
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	header, text, err := v.shop.api.Call(v.r.Context(), v.who, http.MethodGet, target, nil)
+	header, text, err := v.shop.api.Call(ctx, v.who, http.MethodGet, target, nil)
 	if err != nil {
 		return header, err
 	}

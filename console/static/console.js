@@ -35,7 +35,10 @@
     }
   }
 
-  function dress(from) { times(from); charts(from); }
+  function dress(from) {
+    times(from); charts(from);
+    if ($('#live[data-soon]')) setTimeout(refresh, 700);
+  }
 
   // Nothing moves while somebody writes, selects, or has a form open.
   function busy() {
