@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -275,51 +274,10 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 		}
 		records = operate.OlderThan(d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key}), f.OlderThan, 0)
 	}
-	return formed(x, x.searched(records, q), operate.FormMessage), nil
-}
-
-// maxSearched is how many messages one request looks at for a text, a header or a unique key.
-const maxSearched = 10_000
-
-// searched passes on what has a text, a header or a unique key, of the first messages; Pawl-Looked has their number if
-// there are more.
-func (x *exchange) searched(records iter.Seq2[store.Record, error], q *query) iter.Seq2[store.Record, error] {
-	search, unique := strings.ToLower(q.text("search")), q.text("unique_key")
-	header, value, _ := strings.Cut(q.text("header"), "=")
-	if search == "" && unique == "" && header == "" {
-		return records
-	}
-	return func(yield func(store.Record, error) bool) {
-		looked := 0
-		for r, err := range records {
-			if looked++; looked > maxSearched {
-				x.w.Header().Set("Pawl-Looked", strconv.Itoa(maxSearched))
-				return
-			}
-			given, has := r.Headers[header]
-			if err == nil && (unique != "" && r.Unique.Key != unique || header != "" && (!has || value != "" &&
-				given != value) || !mentions(&r, search)) {
-				continue
-			}
-			if !yield(r, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// mentions reports whether a text, in lower case, is in the id, the key, a header or the body.
-func mentions(r *store.Record, search string) bool {
-	in := func(s string) bool { return strings.Contains(strings.ToLower(s), search) }
-	if in(r.ID) || in(string(r.Key)) || in(string(r.Body)) {
-		return true
-	}
-	for _, value := range r.Headers {
-		if in(value) {
-			return true
-		}
-	}
-	return false
+	search := operate.Search{Text: q.text("search"), Header: q.text("header"), UniqueKey: q.text("unique_key")}
+	return formed(x, search.In(records, func() {
+		x.w.Header().Set("Pawl-Looked", strconv.Itoa(operate.MostSearched))
+	}), operate.FormMessage), nil
 }
 
 // record is the message of a path.

@@ -1,6 +1,8 @@
 package console
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -174,5 +176,90 @@ func TestAPageDoesNotWaitForASlowStore(t *testing.T) {
 	if body := r.get(secretOf(api.Viewer), "/console/messages?state=waiting"); strings.Contains(body, "data-soon") ||
 		!strings.Contains(body, "mail</a>") {
 		t.Error("the answer is not there")
+	}
+}
+
+// vendored are the files of others, as they were published: htmx 2.0.11, htmx-ext-sse 2.2.4, uPlot 1.6.32.
+var vendored = map[string]string{
+	"htmx.min.js":  "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
+	"sse.min.js":   "98a46496de0c3605fbffdce9167ba427bdd9553184f83f149c261891a92c0136",
+	"uplot.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+}
+
+// TestWhatBrowsersLoad: the files of others are as they were published, and all of them together are small.
+func TestWhatBrowsersLoad(t *testing.T) {
+	total := 0
+	for name, a := range assets() {
+		total += len(a.packed)
+		sum := sha256.Sum256(a.plain)
+		if want, known := vendored[name]; known && hex.EncodeToString(sum[:]) != want {
+			t.Errorf("%s is another file: %x", name, sum)
+		}
+	}
+	if total > 150_000 {
+		t.Errorf("%d bytes are loaded", total)
+	}
+	r := newRig(t, nil)
+	a := assets()["htmx.min.js"]
+	for path, want := range map[string]string{"?v=" + a.hash: "public, max-age=31536000, immutable", "?v=other": "no-cache"} {
+		answer, _ := r.do(r.as("", http.MethodGet, "/console/static/htmx.min.js"+path, nil))
+		if got := answer.Header.Get("Cache-Control"); answer.StatusCode != http.StatusOK || got != want {
+			t.Errorf("%s: %d, %s", path, answer.StatusCode, got)
+		}
+	}
+}
+
+// TestAuthOfAProgram: the program says who asks, and there is no login.
+func TestAuthOfAProgram(t *testing.T) {
+	r := newRig(t, func(c *Config) {
+		c.Auth = func(q *http.Request) (user, role string) { return q.Header.Get("X-User"), q.Header.Get("X-Role") }
+	})
+	r.append("mail", pawl.Message{Body: []byte("x")})
+	for role, want := range map[string]int{"": http.StatusForbidden, api.Producer: http.StatusForbidden,
+		"boss": http.StatusInternalServerError, api.Viewer: http.StatusForbidden, api.Operator: http.StatusSeeOther} {
+		q := r.as("", http.MethodPost, "/console/do/v1/topics/mail/pause", nil)
+		q.Header.Set("X-User", "zoe")
+		q.Header.Set("X-Role", role)
+		if answer, _ := r.do(q); answer.StatusCode != want {
+			t.Errorf("%s: %d, want %d", role, answer.StatusCode, want)
+		}
+	}
+	if p := r.stats("mail").Paused; p == nil || p.By != "zoe" {
+		t.Error("not paused by who asked:", p)
+	}
+}
+
+// TestStoresHaveTheirNameAndColor: a page of one store shows and changes that one.
+func TestStoresHaveTheirNameAndColor(t *testing.T) {
+	us := memory.New(memory.Config{})
+	t.Cleanup(func() { _ = us.Close() })
+	r := newRig(t, func(c *Config) {
+		c.Title, c.Color, c.Stores = "eu", "#0f766e", []Named{{Name: "us", Color: "navy", Store: us}}
+	})
+	r.append("mail", pawl.Message{Body: []byte("x")})
+	if _, err := us.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "mail", Body: []byte("x")})); err != nil {
+		t.Fatal(err)
+	}
+	body := r.get(secretOf(api.Admin), "/console/@us/topics/mail")
+	if !strings.Contains(body, `<body class="shop-1">`) || !strings.Contains(body, "/console/@us/do/v1/topics/mail/pause") {
+		t.Error(body)
+	}
+	if css := r.get(secretOf(api.Admin), "/console/stores.css"); !strings.Contains(css, ".shop-1{--store:navy}") {
+		t.Error(css)
+	}
+	form := url.Values{"back": {"/console/@us/topics/mail"}}
+	answer, _ := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/@us/do/v1/topics/mail/pause", form))
+	if answer.Header.Get("Location") != "/console/@us/topics/mail" || r.stats("mail").Paused != nil {
+		t.Error("the wrong store:", answer.Header)
+	}
+	if stats, err := us.Stats(t.Context(), "mail"); err != nil || stats[0].Paused == nil || stats[0].Paused.By != "olga" {
+		t.Error(stats, err)
+	}
+	for _, bad := range []Config{{Store: us, Color: "red;}"}, {Store: us, Stores: []Named{{Name: "../x", Store: us}}},
+		{Store: us, BasePath: "console"}, {}} {
+		if k, err := New(bad); err == nil {
+			k.Close()
+			t.Errorf("%+v is taken", bad)
+		}
 	}
 }

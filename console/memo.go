@@ -10,8 +10,8 @@ import (
 )
 
 // memo keeps answers that cost the store much. One is kept for so long that reading it takes at most a hundredth of
-// the time, however many tabs are open; what somebody does here makes all of them old. It is read beside the page, which
-// does without, or with an older one, if it takes too long.
+// the time, however many tabs are open; what somebody does here makes all of them old. It is read beside the page,
+// which does without, or with an older one, if it takes too long.
 type memo struct {
 	mu    sync.Mutex
 	known map[string]*remembered
@@ -32,7 +32,7 @@ const (
 	memoFactor  = 100
 	leastMemory = time.Second
 	mostMemory  = time.Minute
-	patience    = 150 * time.Millisecond // of a page, for all that it reads through a memo
+	patience    = 100 * time.Millisecond // of a page, for all that it reads through a memo
 )
 
 // errPending says that an answer is still being read.

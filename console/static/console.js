@@ -113,10 +113,11 @@
   const keys = {};
   let went = 0;
   document.addEventListener('keydown', e => {
-    if (e.ctrlKey || e.metaKey || e.altKey || e.target.matches('input, textarea, select')) {
-      if (e.key === 'Escape') e.target.blur();
-      return;
+    if (e.key === 'Escape') {
+      e.target.blur();
+      for (const d of all('details.action[open]')) d.open = false;
     }
+    if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest('input, textarea, select')) return;
     for (const a of all('nav.side [data-key]')) keys[a.dataset.key] = a.href;
     if (Date.now() - went < 1500 && keys[e.key]) { location.href = keys[e.key]; return; }
     went = 0;
@@ -127,7 +128,7 @@
       const rows = all('#live tbody a, #live .card > a');
       const i = rows.indexOf(document.activeElement) + (e.key === 'j' ? 1 : -1);
       if (rows[i]) rows[i].focus();
-    } else if (e.key === 'Escape') for (const d of all('details.action[open]')) d.open = false;
+    }
   });
   document.addEventListener('click', e => {
     const b = e.target.closest('[data-copy], [data-help]');

@@ -32,6 +32,7 @@ type messageFilter struct {
 	olderThan         duration
 	limit             int
 	group             string // key, or header:NAME
+	search            operate.Search
 }
 
 func (s *session) messagesLs() *cobra.Command {
@@ -65,6 +66,9 @@ otherwise. With --group-by it counts all of them instead.`,
 	fl.StringVar(&f.state, "state", "", "only what is waiting, delayed, leased or dead")
 	fl.StringVar(&f.key, "key", "", "only this key")
 	fl.Var(&f.olderThan, "older-than", "only what was appended longer ago")
+	fl.StringVar(&f.search.Text, "search", "", "of the first 10,000 only those with this in the id, key, a header or body")
+	fl.StringVar(&f.search.Header, "header", "", "of the first 10,000 only those with this header, `NAME` or NAME=VALUE")
+	fl.StringVar(&f.search.UniqueKey, "unique-key", "", "of the first 10,000 only those with this unique key")
 	fl.IntVar(&f.limit, "limit", 0, "at most this many (0: all)")
 	fl.StringVar(&f.group, "group-by", "", "count by key, or by header:NAME, the most frequent first")
 	return c
@@ -93,6 +97,10 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 		return err
 	}
 	var records iter.Seq2[store.Record, error]
+	limit := f.limit
+	if f.search != (operate.Search{}) {
+		f.limit = 0 // it counts what is found
+	}
 	if f.state == string(store.IsDead) {
 		d, err := partOf[store.DeadLetters](opened, "list dead letters")
 		if err != nil {
@@ -113,6 +121,9 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 			Limit: f.limit,
 		})
 	}
+	records = operate.OlderThan(f.search.In(records, func() {
+		s.note("looked at the first %d messages; there are more: narrow it with --topic or --key", operate.MostSearched)
+	}), 0, limit)
 	if f.group != "" {
 		return s.groupMessages(records, f.group)
 	}

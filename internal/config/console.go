@@ -12,7 +12,7 @@ type Console struct {
 	Enabled, ReadOnly bool
 	Title, Color      string
 	Stores            []ConsoleStore // by name
-	Trace             string
+	Trace, Prometheus string
 }
 
 // ConsoleStore is a further store that a console shows.
@@ -48,6 +48,8 @@ func consoleField(urlOfStore *shape) field {
 					}}},
 			{name: "trace", doc: "The address of a trace, with `{trace}` in place of its id, for a link.", defDoc: "none",
 				shape: line},
+			{name: "prometheus", doc: "The address of a Prometheus or dashboard, for a link beside charts.", defDoc: "none",
+				shape: shape{kind: text, noun: nounURL, check: checkURL}},
 		}}}
 }
 
@@ -58,7 +60,7 @@ func bindConsole(n *node) Console {
 		return c
 	}
 	c = Console{Enabled: get[bool](n, "enabled"), ReadOnly: get[bool](n, "read_only"), Title: get[string](n, "title"),
-		Color: get[string](n, "color"), Trace: get[string](n, "trace")}
+		Color: get[string](n, "color"), Trace: get[string](n, "trace"), Prometheus: get[string](n, "prometheus")}
 	if stores := n.at("stores"); stores != nil {
 		for _, name := range slices.Sorted(maps.Keys(stores.under)) {
 			url, _ := stores.under[name].value.(string)

@@ -199,7 +199,7 @@ func TestTheSampleHasEveryKey(t *testing.T) {
 	}
 	o := c.Overrides[0]
 	if *o.Alert != policy.Error || *o.Backoff.Base != time.Second || *o.Backoff.Max != 2*time.Minute ||
-		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:117" {
+		*o.MaxAttempts != 8 || o.Origin != "pawl.yaml:118" {
 		t.Errorf("an override of the sample is read as %+v", o)
 	}
 	if o := c.Overrides[1]; *o.Repeat != policy.NotRepeated || *o.DeadLetter != policy.Always ||
