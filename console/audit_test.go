@@ -157,6 +157,9 @@ func (r *rig) replayByForm() {
 	if answer.StatusCode != http.StatusOK || !ok {
 		r.t.Fatalf("%d\n%s", answer.StatusCode, body)
 	}
+	if strings.Contains(body, "hx-trigger") {
+		r.t.Error("a plan is replaced by another page")
+	}
 	id, _, _ = strings.Cut(id, `"`)
 	form := url.Values{"kind": {"replay"}, "plan": {id}}
 	if answer, body = r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console/dead/run", form)); answer.StatusCode !=

@@ -243,6 +243,9 @@ func (v *view) May(role string) bool {
 // In reports whether somebody is known to ask.
 func (v *view) In() bool { return v.in }
 
+// Live reports whether the page can be asked for again.
+func (v *view) Live() bool { return v.in && v.r.Method == http.MethodGet }
+
 // Who is the name of the person.
 func (v *view) Who() string {
 	if !v.in {
