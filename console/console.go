@@ -32,6 +32,9 @@ type Config struct {
 	Title, Color string
 	// Prometheus is the address of one that has figures of more than a day, for a link; empty: none.
 	Prometheus string
+	// Waits, if not nil, are how many deliveries of each topic of Store have waited for how long, so far, by upper
+	// bounds in seconds, as observe.Metrics counts them.
+	Waits func() (bounds []float64, counts map[string][]uint64)
 	// Trace is the address of a trace, with {trace} for its id; empty: no link.
 	Trace string
 }
@@ -103,6 +106,9 @@ func New(c Config) (*Console, error) {
 	k.mux = k.routes()
 	for _, s := range k.shops {
 		s.figures = figures{past: map[string]*past{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
+		if s == first {
+			s.figures.waits = c.Waits
+		}
 		k.wg.Go(func() { s.figures.run(k.ctx, s) })
 	}
 	return k, nil

@@ -42,6 +42,15 @@ type figures struct {
 	changed chan struct{} // closed at the next change
 	readers int
 	hurry   chan struct{}
+	waits   func() (bounds []float64, counts map[string][]uint64) // nil: not known
+	waited  []waitCount                                           // of the last minute
+}
+
+// waitCount are waits that were counted up to a time, by topic and bound.
+type waitCount struct {
+	at     time.Time
+	bounds []float64
+	counts map[string][]uint64
 }
 
 // run reads the figures until ctx ends.
@@ -74,6 +83,13 @@ func (f *figures) run(ctx context.Context, s *shop) {
 func (f *figures) keep(all []operate.Topic, err error, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.waits != nil {
+		bounds, counts := f.waits()
+		f.waited = append(f.waited, waitCount{now, bounds, counts})
+		for len(f.waited) > 2 && now.Sub(f.waited[1].at) >= time.Minute {
+			f.waited = f.waited[1:]
+		}
+	}
 	changed := (err == nil) != (f.err == nil) || !sameFigures(f.topics, all)
 	if f.err = err; err == nil {
 		f.topics, f.at = all, now
@@ -207,4 +223,43 @@ func ratesOf(past []sample) (r rates) {
 	return rates{Known: true, Acked: grown(last.Acked, from.Acked), Appended: grown(last.Appended, from.Appended),
 		Failed:  grown(last.Retried, from.Retried) + grown(last.Dead, from.Dead),
 		NewDead: max(last.Dead-past[0].Dead, 0)}
+}
+
+// wait is how long deliveries of the last minute have waited: half of them, and 99 of 100, no longer than this.
+type wait struct {
+	Half, Most float64 // seconds
+	Measured   bool
+}
+
+// waitOf is that of some topics together.
+func (f *figures) waitOf(topics ...string) (w wait) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.waited) < 2 {
+		return w
+	}
+	last, first := &f.waited[len(f.waited)-1], &f.waited[0]
+	grown := make([]uint64, len(last.bounds)+1)
+	var all uint64
+	for _, topic := range topics {
+		for i, n := range last.counts[topic] {
+			if before := first.counts[topic]; i < len(before) {
+				n -= before[i]
+			}
+			grown[i], all = grown[i]+n, all+n
+		}
+	}
+	bound := func(share float64) float64 {
+		var below uint64
+		for i, n := range grown {
+			if below += n; float64(below) >= share*float64(all) {
+				return last.bounds[min(i, len(last.bounds)-1)]
+			}
+		}
+		return 0
+	}
+	if all == 0 {
+		return w
+	}
+	return wait{Half: bound(.5), Most: bound(.99), Measured: true}
 }

@@ -15,6 +15,7 @@ import (
 type memo struct {
 	mu    sync.Mutex
 	known map[string]*remembered
+	size  int // of all texts
 }
 
 type remembered struct {
@@ -29,6 +30,7 @@ type remembered struct {
 // Bounds of a memo.
 const (
 	maxMemo     = 256
+	maxSize     = 32 << 20
 	memoFactor  = 100
 	leastMemory = time.Second
 	mostMemory  = time.Minute
@@ -41,8 +43,8 @@ var errPending = errors.New("it is still being read")
 func (m *memo) entry(key string) *remembered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil || len(m.known) >= maxMemo {
-		m.known = map[string]*remembered{}
+	if m.known == nil || len(m.known) >= maxMemo || m.size > maxSize {
+		m.known, m.size = map[string]*remembered{}, 0
 	}
 	e := m.known[key]
 	if e == nil {
@@ -55,7 +57,13 @@ func (m *memo) entry(key string) *remembered {
 func (m *memo) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known = nil
+	m.known, m.size = nil, 0
+}
+
+func (m *memo) grow(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size += n
 }
 
 // cached is list, from the memo of the person if that is new enough.
@@ -94,6 +102,7 @@ func (e *remembered) read(v *view, query url.Values, path string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.header, e.err = header, err; err == nil {
+		v.shop.memo.grow(len(text) - len(e.text))
 		e.text = text
 		e.until = time.Now().Add(min(max(time.Since(began)*memoFactor, leastMemory), mostMemory))
 	}

@@ -47,6 +47,7 @@ func overview(v *view) (any, error) {
 		d.Sum.add(&d.Rows[i])
 		names = append(names, d.Rows[i].Topic.Topic)
 	}
+	d.Sum.Wait = v.shop.figures.waitOf(names...)
 	var workers []operate.Worker
 	if _, err := v.cached(&workers, nil, "/workers"); err == nil { // who is for some topics only does not see them
 		d.count(workers)

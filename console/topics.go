@@ -22,6 +22,7 @@ func topicPages() []page {
 type topicRow struct {
 	operate.Topic
 	rates
+	Wait  wait
 	Spark string // the points of a small chart of what waited in the last hour
 }
 
@@ -44,7 +45,8 @@ func (v *view) topics() (d topicsData, err error) {
 	}
 	for i := range all {
 		past := v.shop.figures.of(all[i].Topic, false)
-		d.Rows = append(d.Rows, topicRow{Topic: all[i], rates: ratesOf(past), Spark: spark(past)})
+		d.Rows = append(d.Rows, topicRow{Topic: all[i], rates: ratesOf(past), Spark: spark(past),
+			Wait: v.shop.figures.waitOf(all[i].Topic)})
 	}
 	return d, nil
 }
@@ -102,6 +104,7 @@ func topicPage(v *view) (any, error) {
 	}
 	past := v.shop.figures.of(name, v.Query("span") == "day")
 	d.rates = ratesOf(v.shop.figures.of(name, false))
+	d.Wait = v.shop.figures.waitOf(name)
 	d.Rate, d.Age, d.Depth = rateChart(v, past), ageChart(v, past), depthChart(v, past)
 	var line []operate.Message
 	q := url.Values{"limit": {strconv.Itoa(inLine)}}

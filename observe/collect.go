@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"time"
@@ -118,6 +119,17 @@ func (h *histogram) observe(label string, times ...time.Duration) {
 	for _, t := range times {
 		s.add(h.buckets, t)
 	}
+}
+
+// counted are the observations so far, by label and bound.
+func (h *histogram) counted() map[string][]uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := make(map[string][]uint64, len(h.series))
+	for label, s := range h.series {
+		all[label] = slices.Clone(s.counts)
+	}
+	return all
 }
 
 // Describe implements prometheus.Collector.

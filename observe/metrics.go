@@ -137,6 +137,12 @@ func (m *Metrics) Claimed(topic string, deliveries int, waited []time.Duration) 
 	m.queueWait.observe(topic, waited...)
 }
 
+// Waits are how many deliveries of each topic have waited for how long, by upper bounds in seconds; the last count is
+// of what is above all of them.
+func (m *Metrics) Waits() (bounds []float64, counts map[string][]uint64) {
+	return waitBuckets, m.queueWait.counted()
+}
+
 // Ran records handlers that ended.
 func (m *Metrics) Ran(topic string, took []time.Duration) {
 	m.attemptTime.observe(m.bounds.value(labelTopic, topic), took...)

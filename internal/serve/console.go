@@ -25,7 +25,7 @@ func (d *Door) openConsole(c *DoorConfig) error {
 	}
 	conf := console.Config{API: d.api, BasePath: c.API.BasePath + "/console", ReadOnly: c.Console.ReadOnly,
 		Title: c.Console.Title, Color: c.Console.Color, Trace: c.Console.Trace,
-		Prometheus: c.Console.Prometheus}
+		Prometheus: c.Console.Prometheus, Waits: c.Waits}
 	for i, s := range c.Console.Stores {
 		ctx, cancel := context.WithTimeout(context.Background(), storeTime)
 		opened, err := open.Open(ctx, open.Config{URL: s.URL, Existing: true, Logger: c.Logger})

@@ -144,7 +144,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	if err == nil {
 		d.door, err = OpenDoor(s, DoorConfig{API: c.Config.API, Console: c.Config.Console, Topics: c.Config.Topics,
 			Policy: d.policy, Events: d.events, Board: d.events.Board, Rooms: c.Rooms, Owner: d.owner(),
-			Version: c.Version, Logger: c.Logger})
+			Version: c.Version, Logger: c.Logger, Waits: d.metrics.Waits})
 	}
 	if err != nil {
 		d.programs.close()

@@ -35,6 +35,7 @@ type DoorConfig struct {
 	Owner   string
 	Version string
 	Logger  *slog.Logger
+	Waits   func() (bounds []float64, counts map[string][]uint64) // of the console; nil: not known
 	// Opened, if not nil, is called when ServeAPI serves.
 	Opened func(*Door)
 }

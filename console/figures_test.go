@@ -1,0 +1,41 @@
+package console
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+)
+
+// TestFigures keeps an hour and a day of a topic, and tells how fast it goes.
+func TestFigures(t *testing.T) {
+	counts := map[string][]uint64{"mail": {0, 0, 0}}
+	f := figures{past: map[string]*past{}, changed: make(chan struct{}),
+		waits: func() ([]float64, map[string][]uint64) {
+			return []float64{.1, 1}, map[string][]uint64{"mail": {counts["mail"][0], counts["mail"][1], counts["mail"][2]}}
+		}}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const hours = 30
+	for i := range hours * int(time.Hour/restEvery) {
+		counts["mail"][0] += 60
+		counts["mail"][1] += 40
+		f.keep([]operate.Topic{{Topic: "mail", AckedTotal: int64(i) * 20, AppendedTotal: int64(i) * 30, Dead: int64(i),
+			RetriedTotal: int64(i) * 4}}, nil, now.Add(time.Duration(i)*restEvery))
+	}
+	fine, coarse := f.of("mail", false), f.of("mail", true)
+	if len(fine) != fineSamples || len(coarse) != manySamples || f.of("other", false) != nil {
+		t.Errorf("%d and %d samples", len(fine), len(coarse))
+	}
+	if r := ratesOf(fine); r.Acked != 2 || r.Appended != 3 || r.Failed != .5 || r.NewDead != int64(fineSamples)-1 {
+		t.Errorf("%+v", r)
+	}
+	if w := f.waitOf("mail", "other"); w != (wait{.1, 1, true}) {
+		t.Errorf("%+v", w)
+	}
+	if sum := f.sum([]string{"mail", "mail"}, false); sum[5].Acked != 2*fine[5].Acked {
+		t.Error("two topics are not twice one")
+	}
+	if w := f.waitOf("other"); w.Measured {
+		t.Errorf("%+v", w)
+	}
+}
