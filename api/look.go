@@ -262,6 +262,16 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 	if q.err != nil {
 		return nil, q.err
 	}
+	search := operate.Search{Text: q.text("search"), Header: q.text("header"), UniqueKey: q.text("unique_key")}
+	p, err := x.page()
+	if err != nil {
+		return nil, err
+	}
+	if f.Limit = p.from + p.limit + 1; search != (operate.Search{}) { // and one more says that there is more
+		f.Limit = operate.MostSearched + 1
+	} else if f.Topic == "" && x.caller.narrowed() {
+		f.Limit = 0 // of those that are found, the caller sees some
+	}
 	look, err := part[store.Inspector](x)
 	if err != nil {
 		return nil, err
@@ -274,7 +284,6 @@ func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message,
 		}
 		records = operate.OlderThan(d.Dead(ctx, store.DeadFilter{Topic: f.Topic, Key: f.Key}), f.OlderThan, 0)
 	}
-	search := operate.Search{Text: q.text("search"), Header: q.text("header"), UniqueKey: q.text("unique_key")}
 	return formed(x, search.In(records, func() {
 		x.w.Header().Set("Pawl-Looked", strconv.Itoa(operate.MostSearched))
 	}), operate.FormMessage), nil
