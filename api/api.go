@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -56,8 +57,8 @@ type Config struct {
 type Rooms struct {
 	Doctor        func(context.Context) (any, error)
 	Stores        func() any
-	PolicyLs      func() (any, error)
-	PolicyExplain func(policy.Attempt) (any, error)
+	PolicyLs      func() ([]operate.PolicyRule, error)
+	PolicyExplain func(*operate.Failure) (operate.Decision, error)
 }
 
 // API serves a store over HTTP. Make one with [New].

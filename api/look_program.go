@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"net/http"
 	"slices"
@@ -140,11 +139,8 @@ func (x *exchange) explainPolicy() error {
 			return fault("attempt", "counts from 1")
 		}
 	}
-	a := policy.Attempt{Number: n, Err: pawl.OfKind(pawl.Kind(q.text("kind")), errors.New("a failure to be explained")),
+	f := operate.Failure{Attempt: n, Kind: pawl.Kind(q.text("kind")),
 		Event: policy.Event{Domain: q.text("domain"), Type: q.text("type"), Phase: q.text("phase")}}
-	if a.Event.Type != "" {
-		a.Event.Domain = cmp.Or(a.Event.Domain, policy.DomainOf(a.Event.Type))
-	}
 	do := x.api.config.Rooms.PolicyExplain
-	return x.room(do != nil, func() (any, error) { return do(a) })
+	return x.room(do != nil, func() (any, error) { return do(&f) })
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/doctor"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/open"
-	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -125,19 +125,19 @@ func (s *session) rooms() api.Rooms {
 			}
 			return all
 		},
-		PolicyLs: func() (any, error) {
+		PolicyLs: func() ([]operate.PolicyRule, error) {
 			m, err := s.matrix()
 			if err != nil {
 				return nil, err
 			}
-			return rulesOf(m), nil
+			return operate.PolicyRules(m), nil
 		},
-		PolicyExplain: func(a policy.Attempt) (any, error) {
+		PolicyExplain: func(f *operate.Failure) (operate.Decision, error) {
 			m, err := s.matrix()
 			if err != nil {
-				return nil, err
+				return operate.Decision{}, err
 			}
-			return explainFailure(m, a), nil
+			return operate.ExplainFailure(m, f, config.Near), nil
 		},
 		Doctor: func(ctx context.Context) (any, error) {
 			d := &doctor.Doctor{Config: s.configFinding, Mirror: s.mirror()}

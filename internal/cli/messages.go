@@ -237,8 +237,8 @@ func describeDead(w io.Writer, d *operate.DeadLetter) {
 	if by := d.Resolved; by != nil {
 		field(w, "resolved", "at "+when(by.At)+" by "+by.By+operate.Because(by.Note))
 	}
-	if r, ok := storeRules[pawl.Kind(d.Kind)]; ok {
-		field(w, "rule", r.name+", the store")
+	if rule := operate.StoreRule(pawl.Kind(d.Kind)); rule != "" {
+		field(w, "rule", rule+", the store")
 	}
 	describePast(w, d.Attempts, d.Replays)
 	describeBody(w, &d.Message)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/convert"
 	"github.com/pawl-dev/pawl/pipeline/crawl"
@@ -26,16 +27,13 @@ func Kinds() []*pipeline.Kind {
 	return kinds
 }
 
-// OfPipeline begins the origin of rows of the policy that a pipeline brings.
-const OfPipeline = "pipeline "
-
 // Matrix returns the policy of this program: the built-in rules, those of all pipelines, and overrides.
 func Matrix(overrides ...policy.Override) (*policy.Matrix, error) {
 	var rules []policy.Rule
 	for _, k := range Kinds() {
 		for _, r := range k.Rules {
 			if r.Origin == "" {
-				r.Origin = OfPipeline + k.Name
+				r.Origin = operate.OfPipeline + k.Name
 			}
 			rules = append(rules, r)
 		}
