@@ -56,6 +56,7 @@ type Config struct {
 // Rooms are what the routes of a whole program show; without one its route is 404.
 type Rooms struct {
 	Doctor        func(context.Context) (any, error)
+	Commands      func() []operate.Command
 	Stores        func() any
 	PolicyLs      func() ([]operate.PolicyRule, error)
 	PolicyExplain func(*operate.Failure) (operate.Decision, error)
@@ -71,6 +72,7 @@ type API struct {
 	append  *appender
 	hub     *hub
 	workers *workers
+	runs    runs
 	bodies  budget
 	mux     *http.ServeMux
 	ctx     context.Context

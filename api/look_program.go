@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"net/http"

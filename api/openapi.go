@@ -217,7 +217,7 @@ func (x *exchange) checkQuery(r *route) error {
 		switch {
 		case !slices.Contains(known, name):
 			return fault(name, "is no parameter here")
-		case len(given[name]) > 1 && name != "attr":
+		case len(given[name]) > 1 && !slices.Contains([]string{"attr", "arg", "flag"}, name):
 			return fault(name, "is given more than once")
 		}
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 )
 
 // route is a line of the table of routes: what a caller must be allowed to do, and what the command line and the
@@ -43,7 +44,7 @@ const (
 const notOfPeople = "(it is what programs do)"
 
 func table() []route {
-	return append(append(workRoutes(), lookRoutes()...), actRoutes()...)
+	return slices.Concat(workRoutes(), lookRoutes(), actRoutes(), commandRoutes())
 }
 
 func workRoutes() []route {

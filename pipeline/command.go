@@ -27,10 +27,22 @@ type Command struct {
 	Args             string
 	// Migrates brings the schema of the stores that it opens up to date: a command that prepares a database.
 	Migrates bool
+	// Effect says whether the API and the console offer it.
+	Effect Effect
 	// Run carries it out. ctx ends with the first SIGINT or SIGTERM: the command drains then. nil: a noun.
 	Run      func(ctx context.Context, in *Invocation) error
 	Commands []Command
 }
+
+// Effect is what a command does to the store and the systems that its pipeline uses.
+type Effect uint8
+
+// The effects.
+const (
+	Local   Effect = iota // it needs files, the terminal or an address of whoever runs it: for the command line only
+	Looks                 // it changes nothing
+	Changes               // it changes something, and audits that
+)
 
 // Flag is a flag of a command.
 type Flag struct {
@@ -40,6 +52,7 @@ type Flag struct {
 	Type    Type   // a scalar, or Texts
 	Default string
 	Choices []string
+	Local   bool // it names a file of whoever runs the command: for the command line only
 }
 
 // Invocation is the context of one run of a command.

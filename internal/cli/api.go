@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,7 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 // rooms are what the API shows beside the store, as the commands print it.
 func (s *session) rooms() api.Rooms {
 	return api.Rooms{
+		Commands: sync.OnceValue(s.offered),
 		Stores: func() any {
 			all := []backendInfo{}
 			for _, b := range open.Backends() {

@@ -237,7 +237,7 @@ is settled while it runs is refused, and the exit code is 3.`,
 	f.add(c.Flags(), "only what a worker has held for longer")
 	c.Flags().StringVar(&f.owner, "owner", "", "only what this `WORKER` holds; pawl workers ls names them")
 	c.Flags().BoolVar(&f.stuck, "stuck", false, "only stuck messages")
-	return c
+	return changes(c)
 }
 
 // onlyItsProcess is the error of a store in which nobody else can settle a message.

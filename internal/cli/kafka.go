@@ -34,7 +34,7 @@ func (s *session) kafka(ctx context.Context, what string) (*cluster.Cluster, err
 }
 
 func (s *session) kafkaHealth() *cobra.Command {
-	return &cobra.Command{
+	return looks(&cobra.Command{
 		Use: "health [TOPIC…]", Short: "Check the health of the cluster, its topics and the group",
 		Args: count(0, -1, "topics"),
 		Long: `Shows the brokers, the topics with partitions that have no leader or whose replicas
@@ -61,7 +61,7 @@ is wrong.`,
 			}
 			return nil
 		},
-	}
+	})
 }
 
 func describeHealth(w io.Writer, h *cluster.Health) {
@@ -136,7 +136,7 @@ partition is stuck, the one that holds up the commits.`,
 	c.Flags().Int32Var(&partition, "partition", 0, "which partition")
 	c.Flags().Int64Var(&offset, "offset", -1, "from this `OFFSET` on (default: the first unfinished one)")
 	c.Flags().IntVarP(&n, "count", "n", n, "read this many")
-	return c
+	return looks(c)
 }
 
 func (s *session) skip() *cobra.Command {
@@ -176,7 +176,7 @@ otherwise when its handler has returned.`,
 	c.Flags().Int64Var(&offset, "offset", -1, "which `OFFSET` (default: the first unfinished one)")
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for other operators")
 	c.Flags().Var(&wait, "wait", "how long to wait for the worker that has the partition")
-	return c
+	return changes(c)
 }
 
 func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string, partition int32, offset int64,

@@ -41,6 +41,9 @@ func (b *jsonBuffer) Write(p []byte) (int, error) {
 
 // one prints a single object, in words by human.
 func (s *session) one(v any, human func(w io.Writer)) error {
+	if s.inside != nil {
+		s.inside.answer.Data = v
+	}
 	if s.output == formatTable {
 		human(s.out)
 		return s.out.Flush()
@@ -74,6 +77,10 @@ type list struct {
 
 func (s *session) list(columns ...string) *list {
 	l := &list{s: s}
+	if s.inside != nil {
+		s.inside.begin(columns)
+		return l
+	}
 	if s.output == formatTable {
 		l.table = terminal.NewTable(s.out, s.colours(), s.columns(), columns...)
 	}
@@ -90,6 +97,9 @@ func (l *list) add(v any, cells ...string) bool {
 }
 
 func (l *list) print(v any, cells []string) error {
+	if l.s.inside != nil {
+		return l.s.inside.add(v, cells)
+	}
 	if l.table != nil {
 		return l.table.Row(cells...)
 	}
@@ -114,7 +124,7 @@ func (l *list) end(empty string, args ...any) error {
 	switch {
 	case l.err != nil:
 		return l.err
-	case l.table != nil && l.n == 0:
+	case l.n == 0 && (l.table != nil || l.s.inside != nil):
 		l.s.note(empty, args...)
 	case l.table != nil:
 		if err := l.table.Flush(); err != nil {

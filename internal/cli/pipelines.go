@@ -144,6 +144,12 @@ func (s *session) pipelineCommand(c *pipeline.Command) *cobra.Command {
 	}
 	made := &cobra.Command{Use: c.Use, Short: c.Short, Long: c.Long, Example: c.Example,
 		Args: count(c.MinArgs, c.MaxArgs, what)}
+	switch c.Effect {
+	case pipeline.Looks:
+		looks(made)
+	case pipeline.Changes:
+		changes(made)
+	}
 	values := make([]func() (any, error), len(c.Flags))
 	for i := range c.Flags {
 		values[i] = addFlag(made.Flags(), &c.Flags[i])
@@ -191,6 +197,7 @@ func failed(path string, err error) error {
 // addFlag adds a flag. Its value is a text first: the types that cobra does not know are read like in the
 // configuration file.
 func addFlag(fs *pflag.FlagSet, f *pipeline.Flag) (value func() (any, error)) {
+	defer func() { fs.Lookup(f.Name).Annotations = flagNotes(f.Choices, f.Local) }()
 	switch f.Type {
 	case pipeline.Bool:
 		v := fs.Bool(f.Name, f.Default == "true", f.Doc)

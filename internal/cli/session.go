@@ -47,6 +47,7 @@ type session struct {
 	screen    *terminal.Screen // of stderr, if it is a terminal
 	notes     sync.Mutex
 	opened    store.Store
+	inside    *inside       // of a command that a server carries out for somebody
 	more      []store.Store // besides it
 	tracer    *trace.Tracer // nil: nothing is traced
 	log       *logs.Log     // of a daemon
@@ -133,6 +134,10 @@ func (s *session) openOrMake(ctx context.Context) (store.Store, error) {
 
 // openAs opens the store, with the mirror over it if there is one.
 func (s *session) openAs(ctx context.Context, c open.Config) (store.Store, error) {
+	if s.inside != nil {
+		s.opened = s.inside.store
+		return s.opened, nil
+	}
 	opened, err := s.openAlone(ctx, c)
 	if err != nil {
 		return nil, err
@@ -295,6 +300,9 @@ func (s *session) confirm(what string, args ...any) error {
 
 // who is the name of the user in records: user and host.
 func (s *session) who() string {
+	if s.inside != nil {
+		return s.inside.who
+	}
 	name := cmp.Or(s.Getenv("USER"), s.Getenv("LOGNAME"))
 	if u, err := user.Current(); name == "" && err == nil {
 		name = u.Username

@@ -13,10 +13,10 @@ import (
 )
 
 func commands() []pipeline.Command {
-	one := func(use, short string, run func(context.Context, *pipeline.Invocation, *projection) error,
-		flags ...pipeline.Flag) pipeline.Command {
+	one := func(use, short string, effect pipeline.Effect,
+		run func(context.Context, *pipeline.Invocation, *projection) error, flags ...pipeline.Flag) pipeline.Command {
 		return pipeline.Command{Use: use + " NAME", Short: short, MinArgs: 1, MaxArgs: 1,
-			Args: "the name of a pipeline", Flags: flags,
+			Args: "the name of a pipeline", Flags: flags, Effect: effect,
 			Run: func(ctx context.Context, in *pipeline.Invocation) error {
 				p, err := find(ctx, in)
 				if err != nil {
@@ -39,24 +39,27 @@ func commands() []pipeline.Command {
 						"configuration file whose source is the table"},
 				},
 				Example: "  pawl project init --store postgres://owner@localhost/shop | sed s/ROLE/shop_app/ | psql shop"},
-			{Use: "ls", Short: "List the projections", Run: listCommand},
-			one("status", "Show how a projection stands", statusCommand),
-			one("verify", "Compare the table with the index", verifyCommand,
+			{Use: "ls", Short: "List the projections", Run: listCommand, Effect: pipeline.Looks},
+			one("status", "Show how a projection stands", pipeline.Looks, statusCommand),
+			one("verify", "Compare the table with the index", pipeline.Looks, verifyCommand,
 				pipeline.Flag{Name: "sample", Type: pipeline.Int, Doc: "look at `N` documents only"}),
-			one("rebuild", "Write all documents into a new index, and let the alias point to it", rebuildCommand,
+			one("rebuild", "Write all documents into a new index, and let the alias point to it", pipeline.Changes,
+				rebuildCommand,
 				pipeline.Flag{Name: "abort", Type: pipeline.Bool,
 					Doc: "end the rebuild that is under way, and remove its index"}),
-			one("rollback", "Let the alias point to the index before the last rebuild", rollbackCommand),
-			one("reclaim", "Take changes away from processes that hold them for too long", reclaimCommand,
+			one("rollback", "Let the alias point to the index before the last rebuild", pipeline.Changes,
+				rollbackCommand),
+			one("reclaim", "Take changes away from processes that hold them for too long", pipeline.Changes,
+				reclaimCommand,
 				pipeline.Flag{Name: "older-than", Type: pipeline.Duration,
 					Doc: "all that are held for longer than `DURATION`, whether their lease is over or not"}),
-			one("replay", "Try dead letters again", replayCommand, replayFlags()...),
-			one("pause", "Write nothing until it is resumed", pauseCommand,
+			one("replay", "Try dead letters again", pipeline.Changes, replayCommand, replayFlags()...),
+			one("pause", "Write nothing until it is resumed", pipeline.Changes, pauseCommand,
 				pipeline.Flag{Name: "for", Type: pipeline.Duration, Doc: "for `DURATION` only"}, reason),
-			one("resume", "End a pause", resumeCommand),
+			one("resume", "End a pause", pipeline.Changes, resumeCommand),
 			{Use: "flag NAME on|off", Short: "Tell readers whether to ask the index", MinArgs: 2, MaxArgs: 2,
 				Args: "the name of a pipeline, and on or off",
-				Run:  flagCommand, Flags: []pipeline.Flag{reason}},
+				Run:  flagCommand, Effect: pipeline.Changes, Flags: []pipeline.Flag{reason}},
 		},
 	}}
 }

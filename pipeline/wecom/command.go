@@ -18,7 +18,7 @@ func commands() []pipeline.Command {
 			simCommand(),
 			{
 				Use: "status", Short: "Show the customer-service accounts", Flags: []pipeline.Flag{which},
-				Run:     runStatus,
+				Run: runStatus, Effect: pipeline.Looks,
 				Example: "  pawl wecom status\n  pawl wecom status -o json",
 			},
 			{
@@ -26,10 +26,10 @@ func commands() []pipeline.Command {
 				MaxArgs: 1, Args: "an account",
 				Flags: []pipeline.Flag{which, {Name: "wait", Type: pipeline.Duration, Default: "10s",
 					Doc: "how long to wait for the daemon"}},
-				Run: runPull, Example: "  pawl wecom pull wkAJ2GCAAASSm4_FhToWMFea0xAFfd3Q",
+				Run: runPull, Effect: pipeline.Changes, Example: "  pawl wecom pull wkAJ2GCAAASSm4_FhToWMFea0xAFfd3Q",
 			},
 			{Use: "replies", Short: "Look at replies", Commands: []pipeline.Command{{
-				Use: "ls", Short: "List replies", Run: runReplies,
+				Use: "ls", Short: "List replies", Run: runReplies, Effect: pipeline.Looks,
 				Flags: []pipeline.Flag{
 					which, {Name: "user", Doc: "only those to this `USER`"},
 					{Name: "state", Type: pipeline.Choice, Choices: []string{pending, sent, refused, failed},

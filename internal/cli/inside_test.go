@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// TestOffered carries commands out as the API does, over the store of the server and in the name of a person.
+func TestOffered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.yaml")
+	file := "pipelines:\n  tg:\n    kind: forward\n    token: 777:SIM\n"
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &session{System: System{Getenv: func(string) string { return "" }}, configPath: path}
+	opened, all := memory.New(memory.Config{}), s.offered()
+	run := func(name string, dry bool, flags map[string][]string, args ...string) operate.CommandAnswer {
+		t.Helper()
+		i := slices.IndexFunc(all, func(c operate.Command) bool { return c.Name == name })
+		if i < 0 {
+			t.Fatalf("%s is not offered", name)
+		}
+		return all[i].Run(context.Background(), operate.CommandCall{Store: opened, Who: "ann", Args: args, Flags: flags,
+			DryRun: dry})
+	}
+	rule := map[string][]string{"from": {"-1"}, "to": {"-2", "-3"}, "priority": {"vip"}}
+	if a := run("forward rules add", false, rule); a.Code != 0 {
+		t.Fatalf("%+v", a)
+	}
+	if a := run("forward rules ls", false, nil); len(a.Rows) != 1 || a.Rows[0][2] != "-2, -3" || a.Columns[0] != "ID" {
+		t.Errorf("%+v", a)
+	}
+	if a := run("forward rules show", false, nil, "7"); a.Code == 0 || a.Error == "" || a.Next == "" {
+		t.Errorf("a rule that there is not: %+v", a)
+	}
+	if a := run("schedules put", true, map[string][]string{"cron": {"0 9 * * *"}, "topic": {"t"}}, "daily"); a.Code != 0 {
+		t.Errorf("%+v", a)
+	}
+	if a := run("schedules ls", false, nil); a.Code != 0 || len(a.Rows) != 0 {
+		t.Errorf("a dry run wrote a schedule: %+v", a)
+	}
+	for name, flags := range map[string]map[string][]string{
+		"schedules put": {"cron": {"0 9 * * *"}, "topic": {"t"}, "body-file": {path}}, // a file of the server
+		"state get":     {"store": {"sqlite:" + path}},                                // another store
+	} {
+		if a := run(name, false, flags, "flags", "beta"); a.Code != exitUsage || strings.Contains(a.Text, "777:SIM") {
+			t.Errorf("%s %v: %+v", name, flags, a)
+		}
+	}
+	audit, err := operate.ListAudit(context.Background(), opened, operate.AuditFilter{})
+	if err != nil || len(audit) != 1 || audit[0].Who != "ann" {
+		t.Errorf("%+v, %v", audit, err)
+	}
+	if err := json.NewEncoder(io.Discard).Encode(run("forward rules ls", false, nil)); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,52 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/pawl-dev/pawl/store"
+)
+
+// Command is a command of the command line that the API and the console offer, too, as JSON.
+type Command struct {
+	Name    string        `json:"name"`    // forward rules add
+	Use     string        `json:"use"`     // with its arguments: pawl forward rules set ID
+	Summary string        `json:"summary"` // one line
+	Help    string        `json:"help,omitempty"`
+	Changes bool          `json:"changes"`
+	Flags   []CommandFlag `json:"flags"`
+	// Run carries it out, as if the one who calls had typed it.
+	Run func(context.Context, CommandCall) CommandAnswer `json:"-"`
+}
+
+// CommandFlag is a flag of a command, as JSON.
+type CommandFlag struct {
+	Name    string   `json:"name"`
+	Help    string   `json:"help"`
+	Type    string   `json:"type"` // bool, texts (it may be repeated) or text
+	Default string   `json:"default,omitempty"`
+	Choices []string `json:"choices,omitempty"`
+}
+
+// CommandCall is a call of a command.
+type CommandCall struct {
+	Store  store.Store
+	Who    string
+	Args   []string
+	Flags  map[string][]string
+	DryRun bool
+}
+
+// CommandAnswer is what a command printed, as JSON.
+type CommandAnswer struct {
+	// Columns and Rows are a table, as the command line prints it; a column that begins with > has numbers.
+	Columns []string   `json:"columns,omitempty"`
+	Rows    [][]string `json:"rows,omitempty"`
+	// Text is what it printed beside a table.
+	Text string `json:"text,omitempty"`
+	// Data is the same for programs: what -o json prints.
+	Data any `json:"data,omitempty"`
+	// Code is its exit code. What it did not do, why and what to do next are empty if it is 0.
+	Code  int    `json:"code"`
+	Error string `json:"error,omitempty"`
+	Next  string `json:"next,omitempty"`
+}
