@@ -39,9 +39,11 @@ type commandBody struct {
 
 // run is a command that is carried out.
 type run struct {
-	ID        string     `json:"id"`
-	Command   string     `json:"command"`
-	Who       string     `json:"who"`
+	ID      string `json:"id"`
+	Command string `json:"command"`
+	Changes bool   `json:"changes"`
+	Who     string `json:"who"`
+	commandBody
 	StartedAt time.Time  `json:"started_at"`
 	EndedAt   *time.Time `json:"ended_at"` // null: it goes on
 	*operate.CommandAnswer
@@ -119,15 +121,17 @@ func (x *exchange) changeByCommand() error {
 // carry carries a command out. If it takes long, it goes on, and the answer is 202.
 func (x *exchange) carry(c *operate.Command, b *commandBody) error {
 	call := operate.CommandCall{Store: x.api.store, Who: x.caller.name, Args: b.Args, Flags: b.Flags, DryRun: b.DryRun}
-	r := run{ID: pawl.NewID(), Command: c.Name, Who: call.Who, StartedAt: time.Now().UTC()}
+	r := run{ID: pawl.NewID(), Command: c.Name, Changes: c.Changes, Who: call.Who, commandBody: *b,
+		StartedAt: time.Now().UTC()}
 	all := &x.api.runs
 	if !all.begin(r) {
 		return &Problem{Status: http.StatusTooManyRequests, Title: "full", Detail: "too many commands are under way"}
 	}
 	ended := make(chan struct{})
 	x.api.wg.Go(func() {
-		ctx, cancel := context.WithTimeout(x.api.ctx, runTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), runTime)
 		defer cancel()
+		defer context.AfterFunc(x.api.ctx, cancel)()
 		answer := c.Run(ctx, call)
 		all.end(r.ID, &answer)
 		close(ended)

@@ -81,11 +81,23 @@ func whole[T any](x *exchange, do func(context.Context) ([]T, error)) error {
 func (x *exchange) listAudit() error {
 	q := &query{exchange: x}
 	f := operate.AuditFilter{Since: q.point("since"), Action: q.text("kind")}
+	newest := q.boolean("newest")
 	if q.err != nil {
 		return q.err
 	}
 	return whole(x, func(ctx context.Context) ([]operate.AuditEntry, error) {
-		return operate.ListAudit(ctx, x.api.store, f)
+		if newest {
+			p, err := x.page()
+			if err != nil {
+				return nil, err
+			}
+			f.Limit = p.from + p.limit + 1
+		}
+		all, err := operate.ListAudit(ctx, x.api.store, f)
+		if newest {
+			slices.Reverse(all)
+		}
+		return all, err
 	})
 }
 
@@ -119,6 +131,9 @@ func (x *exchange) stores() error {
 
 func (x *exchange) listPolicy() error {
 	do := x.api.config.Rooms.PolicyLs
+	if m, ok := x.api.config.Policy.(*policy.Matrix); ok && do == nil {
+		do = func() ([]operate.PolicyRule, error) { return operate.PolicyRules(m), nil }
+	}
 	return x.room(do != nil, func() (any, error) { return do() })
 }
 
@@ -138,8 +153,23 @@ func (x *exchange) explainPolicy() error {
 			return fault("attempt", "counts from 1")
 		}
 	}
-	f := operate.Failure{Attempt: n, Kind: pawl.Kind(q.text("kind")),
+	f := operate.Failure{Attempt: n, Kind: pawl.Kind(q.text("kind")), Permanent: q.boolean("permanent"),
 		Event: policy.Event{Domain: q.text("domain"), Type: q.text("type"), Phase: q.text("phase")}}
+	if q.text("retry_after") != "" {
+		f.After = new(q.duration("retry_after"))
+	}
+	for name := range strings.FieldsFuncSeq(q.text("facts"), func(r rune) bool { return r == ',' }) {
+		fact := operate.Fact(name)
+		if f.Facts |= fact; fact == 0 {
+			q.bad("facts", "has "+name+", which is none")
+		}
+	}
+	if q.err != nil {
+		return q.err
+	}
 	do := x.api.config.Rooms.PolicyExplain
+	if m, ok := x.api.config.Policy.(*policy.Matrix); ok && do == nil {
+		do = func(f *operate.Failure) (operate.Decision, error) { return operate.ExplainFailure(m, f, nil), nil }
+	}
 	return x.room(do != nil, func() (any, error) { return do(&f) })
 }

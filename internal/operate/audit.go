@@ -38,7 +38,9 @@ type AuditEntry struct {
 	From []string `json:"from,omitempty"`
 	// Refused are the ids that a cancel refused, if they are few.
 	Refused []string `json:"refused_ids,omitempty"`
-	Seconds float64  `json:"duration_seconds"`
+	// Via is by what, and from which address, it was asked for; empty: by the command line, or by a program itself.
+	Via     string  `json:"via,omitempty"`
+	Seconds float64 `json:"duration_seconds"`
 	// Of an edit: what was there before, if it is short, and its hash.
 	OriginalBody       *string `json:"original_body,omitempty"`
 	OriginalBodyBase64 *string `json:"original_body_base64,omitempty"`
@@ -81,6 +83,23 @@ func Audit(ctx context.Context, s store.Store, a AuditEntry) error {
 	return putAudit(ctx, state, a.ID, a)
 }
 
+// viaKey is the key of by what something is asked for, in a context.
+type viaKey struct{}
+
+// Via notes by what something is asked for, and from where, for the audit: "console 10.0.0.7". What was noted first
+// stays.
+func Via(ctx context.Context, what string) context.Context {
+	if via(ctx) != "" {
+		return ctx
+	}
+	return context.WithValue(ctx, viaKey{}, what)
+}
+
+func via(ctx context.Context) string {
+	what, _ := ctx.Value(viaKey{}).(string)
+	return what
+}
+
 // putAudit stores an entry under a name that sorts by time.
 func putAudit(ctx context.Context, state store.Shared, name string, a AuditEntry) error {
 	if a.At.IsZero() {
@@ -90,6 +109,7 @@ func putAudit(ctx context.Context, state store.Shared, name string, a AuditEntry
 		}
 		a.At = now.UTC()
 	}
+	a.Via = cmp.Or(a.Via, via(ctx))
 	if a.ID == "" {
 		a.ID = pawl.NewID()
 	}
@@ -112,7 +132,7 @@ func (o *Operation) entry() AuditEntry {
 		ID: o.ID, At: o.CreatedAt, Who: o.Who, Action: o.Kind, Filter: &o.Filter, Count: o.Planned,
 		Result:      AuditResult{o.Done, o.Refused},
 		OperationID: o.ID, Status: o.Status, Reason: o.Reason, Target: o.To, From: o.From, Change: o.Edit,
-		Seconds: o.ActiveSeconds,
+		Seconds: o.ActiveSeconds, Via: o.Via,
 	}
 }
 

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"strings"
 
 	"github.com/pawl-dev/pawl/store"
 )
@@ -50,3 +51,6 @@ type CommandAnswer struct {
 	Error string `json:"error,omitempty"`
 	Next  string `json:"next,omitempty"`
 }
+
+// Verb is the last word of its name.
+func (c *Command) Verb() string { return c.Name[strings.LastIndexByte(c.Name, ' ')+1:] }

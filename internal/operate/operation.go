@@ -56,6 +56,7 @@ type Operation struct {
 	Kind      string     `json:"kind"`
 	Status    string     `json:"status"`
 	Who       string     `json:"who"`
+	Via       string     `json:"via,omitempty"` // as in the audit
 	CreatedAt time.Time  `json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at"`
 	Filter    Filter     `json:"filter"`
@@ -156,7 +157,7 @@ func (os *Operations) Plan(ctx context.Context, kind, who string, sel Selection,
 	if p.Count > 0 { // more than it remembers are refused when it gets there
 		missing = missing[:min(len(missing), maxRefusals)]
 	}
-	o := &Operation{ID: pawl.NewID(), Kind: kind, Status: Paused, Who: who, CreatedAt: now.UTC(),
+	o := &Operation{ID: pawl.NewID(), Kind: kind, Status: Paused, Who: who, Via: via(ctx), CreatedAt: now.UTC(),
 		Filter:  formFilter(sel),
 		Planned: p.Count + int64(len(p.missing)), Before: now.UTC(), Refused: int64(len(missing)), Refusal: []Refusal{}}
 	for i := 0; i < len(p.Topics) && len(p.Topics) <= maxFrom; i++ {

@@ -318,3 +318,14 @@ func unknown(m *policy.Matrix, d *policy.Decision, near func(string, []string) s
 
 // StoreRule returns the name of the rule by which the store makes dead letters of a kind; empty: the policy decides.
 func StoreRule(kind pawl.Kind) string { return storeRules[kind].name }
+
+// FactNames are the names of the facts about a failure that a rule may ask for.
+func FactNames() []string { return strings.Split((^policy.Facts(0)).String(), "|") }
+
+// Fact is the fact of a name; 0: there is none.
+func Fact(name string) policy.Facts {
+	if i := slices.Index(FactNames(), name); i >= 0 {
+		return 1 << i
+	}
+	return 0
+}
