@@ -70,7 +70,7 @@ func audited(t *testing.T, s store.Store) (lines []string) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		e.ID, e.At, e.Seconds = "", time.Time{}, 0
+		e.ID, e.At, e.Seconds, e.Via = "", time.Time{}, 0, ""
 		if e.OperationID != "" {
 			e.OperationID = "some"
 		}

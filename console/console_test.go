@@ -149,7 +149,7 @@ func TestEveryTextIsTranslated(t *testing.T) {
 			used[p.nav] = true
 		}
 	}
-	for _, text := range dynamicTexts {
+	for _, text := range append(dynamicTexts, pageTexts()...) {
 		used[text] = true
 	}
 	for text := range used {

@@ -177,6 +177,8 @@ func fieldValue(kind, text string) (value any, why string) {
 	switch kind {
 	case "s":
 		return text, ""
+	case "w":
+		return lines(text), ""
 	case "b":
 		return text == "true", ""
 	case "l":

@@ -14,5 +14,7 @@ type page struct {
 
 // pages are all of them, in the order of the navigation.
 func pages() []page {
-	return slices.Concat(overviewPages(), deadPages(), topicPages(), messagePages())
+	return slices.Concat(overviewPages(), deadPages(), topicPages(), messagePages(), operationPages(),
+		auditPages(), workerPages(), policyPages(), schedulePages(), statePages(), pipelinePages(), doctorPages(),
+		runbookPages(), commandPages())
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 //go:embed templates/*.html
@@ -25,8 +27,8 @@ var templateFiles embed.FS
 
 // templates has each page with the frame around it.
 var templates = sync.OnceValue(func() map[string]*template.Template {
-	frame := template.Must(template.New("").Funcs(formats).ParseFS(templateFiles, "templates/frame.html",
-		"templates/parts.html"))
+	frame := template.Must(template.New("").Funcs(formats).Funcs(commandFormats).ParseFS(templateFiles, "templates/frame.html",
+		"templates/parts*.html"))
 	names, err := fs.Glob(templateFiles, "templates/*.html")
 	if err != nil {
 		panic(err) // the pattern is right
@@ -34,7 +36,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range names {
 		page := strings.TrimSuffix(path.Base(name), ".html")
-		if page != "frame" && page != "parts" {
+		if page != "frame" && !strings.HasPrefix(page, "parts") {
 			all[page] = template.Must(template.Must(frame.Clone()).ParseFS(templateFiles, name))
 		}
 	}
@@ -189,11 +191,20 @@ func (v *view) send(into, body any, target string) error {
 	if err != nil {
 		return err
 	}
-	_, text, err := v.shop.api.Call(v.r.Context(), v.who, http.MethodPost, target, b)
+	_, text, err := v.shop.api.Call(operate.Via(v.r.Context(), "console "+v.from()), v.who, http.MethodPost, target, b)
 	if err != nil || into == nil {
 		return err
 	}
 	return json.Unmarshal(text, into)
+}
+
+// from is the address of the browser.
+func (v *view) from() string {
+	host, _, err := net.SplitHostPort(v.r.RemoteAddr)
+	if err != nil {
+		return v.r.RemoteAddr
+	}
+	return host
 }
 
 // fill puts names into a path, for each %s one.

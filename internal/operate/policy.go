@@ -104,7 +104,7 @@ func either(f policy.Facts) string { return strings.ReplaceAll(f.String(), "|", 
 
 // Whence is where the row comes from, and what of it: "pawl.yaml:7 (alert)". What
 // no override changed is not told, and neither is what goes with a repetition.
-func (i *PolicyRule) Whence() string {
+func (i PolicyRule) Whence() string {
 	o := i.Origins
 	if o == nil {
 		return i.Origin

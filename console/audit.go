@@ -1,0 +1,81 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+)
+
+func auditPages() []page {
+	return []page{{path: "/audit", file: "audit", nav: "Audit", key: "a", show: auditPage}}
+}
+
+// auditRow is an entry, with how to undo what was done.
+type auditRow struct {
+	operate.AuditEntry
+	Link string // what it was done to
+	Undo string // in words
+	IDs  []string
+}
+
+type auditData struct {
+	Rows   []auditRow
+	Cursor string
+}
+
+func auditPage(v *view) (any, error) {
+	q := v.query("kind", "since", "cursor")
+	q.Set("newest", "true")
+	var found []operate.AuditEntry
+	cursor, err := v.get(&found, q, "/audit")
+	d := auditData{Cursor: cursor}
+	for i := range found {
+		d.Rows = append(d.Rows, v.auditRow(&found[i]))
+	}
+	return d, err
+}
+
+// undoHints say how to undo an action, by its last words.
+var undoHints = []struct{ action, hint string }{
+	{"topics pause", "Resume the topic."}, {"topics resume", "Pause the topic again."},
+	{"pipeline pause", "Resume the pipeline."}, {"schedules pause", "Resume the schedule."},
+	{"schedules rm", "Put the schedule again; its history is still there."},
+	{"topics set", "Set what is shown back to what it was."},
+	{"replay", "What was replayed is on its way: cancel the messages, or skip them."},
+	{"resolve", "Reopen them."}, {"reopen", "Resolve them again."},
+	{"discard", "It cannot be undone."}, {"cancel", "It cannot be undone: send the message again."},
+	{"topics rm", "It cannot be undone; sending makes the topic again."},
+	{"skip", "Replay the dead letter."}, {"edit", "Edit it again: the entry has the body from before, if it is short."},
+	{"project rollback", "Rebuild."}, {"forward rules rm", "Add the rule again."},
+}
+
+func (v *view) auditRow(a *operate.AuditEntry) auditRow {
+	r := auditRow{AuditEntry: *a}
+	for _, h := range undoHints {
+		if a.Action == h.action || strings.HasSuffix(a.Action, " "+h.action) {
+			r.Undo = v.T(h.hint)
+			break
+		}
+	}
+	noun, _, _ := strings.Cut(a.Action, " ")
+	switch {
+	case a.OperationID != "":
+		r.Link = v.URL("/operations/%s", a.OperationID)
+	case a.Target != "" && noun == "topics":
+		r.Link = v.URL("/topics/%s", a.Target)
+	case a.Target != "" && strings.HasPrefix(noun, "pipeline"):
+		r.Link = v.URL("/pipelines/%s", a.Target)
+	case a.Target != "" && noun == "schedules":
+		r.Link = v.URL("/schedules/%s", a.Target)
+	case a.Target != "" && noun == "operations":
+		r.Link = v.URL("/operations/%s", a.Target)
+	}
+	if a.Filter != nil {
+		r.IDs = a.Filter.IDs
+		if r.IDs == nil && a.Filter.Topic != "" && r.Link == "" {
+			r.Link = v.URL("/dead") + "?" + url.Values{"topic": {a.Filter.Topic}}.Encode()
+		}
+	}
+	return r
+}

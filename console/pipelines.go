@@ -1,0 +1,192 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
+)
+
+func pipelinePages() []page {
+	return []page{
+		{path: "/pipelines", file: "pipelines", nav: "Pipelines", key: "i", show: pipelineList},
+		{path: "/pipelines/{name}", file: "pipeline", show: pipelinePage},
+		{path: "/clusters/{kind}", file: "kafka", show: kafkaPage},
+	}
+}
+
+type pipelinesData struct {
+	Pipelines []operate.Pipeline
+	Kafka     bool // the store is a cluster
+	Cursor    string
+}
+
+func pipelineList(v *view) (any, error) {
+	var d pipelinesData
+	var err error
+	if d.Cursor, err = v.get(&d.Pipelines, v.query("cursor"), "/pipelines"); err != nil {
+		return nil, err
+	}
+	_, err = v.look("kafka health", nil)
+	d.Kafka = err == nil
+	return d, nil
+}
+
+// panel is what a command shows on the page of a pipeline.
+type panel struct {
+	Name, Title string
+	Answer      answer
+	Why         string // it cannot be shown
+}
+
+type pipelineData struct {
+	operate.Pipeline
+	Stats    []operate.Topic
+	Panels   []panel
+	Forms    []*commandForm
+	Runbooks string
+}
+
+func pipelinePage(v *view) (any, error) {
+	name := v.r.PathValue("name")
+	var all []operate.Pipeline
+	if _, err := v.get(&all, nil, "/pipelines"); err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].Name == name {
+			return v.pipeline(&all[i])
+		}
+	}
+	return nil, &api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("No daemon has run it on this store.")}
+}
+
+func (v *view) pipeline(p *operate.Pipeline) (any, error) {
+	d := pipelineData{Pipeline: *p, Runbooks: runbooksOf[p.Kind]}
+	for _, topic := range p.Topics {
+		var stats operate.Topic
+		if _, err := v.get(&stats, nil, "/topics/%s", topic); err == nil {
+			d.Stats = append(d.Stats, stats)
+		}
+	}
+	commands, err := v.commands(p.Kind)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]string{"NAME": p.Name, "--pipeline": p.Name}
+	var rows []*commandForm // that are about a row of a list
+	for i := range commands {
+		f := v.form(&commands[i], known)
+		f.Label = strings.TrimPrefix(f.Name, p.Kind+" ")
+		if f.Changes {
+			f.Back = v.URL("/pipelines/%s", p.Name)
+		}
+		if f.rowArg() >= 0 && f.Args[f.rowArg()].Name == "ID" {
+			rows = append(rows, f)
+		}
+		if f.shows() {
+			d.Panels = append(d.Panels, v.panel(f))
+		} else if f.Allowed() {
+			d.Forms = append(d.Forms, f)
+		}
+	}
+	for i := range d.Panels {
+		if strings.HasSuffix(d.Panels[i].Name, "rules ls") && v.May(api.Operator) {
+			d.Panels[i].Answer.Row = rows
+		}
+	}
+	return d, nil
+}
+
+// runbooksOf is the beginning of the names of the pages about a kind of pipeline.
+var runbooksOf = map[string]string{
+	"crawl": "PawlCrawl", "forward": "PawlForward", "project": "PawlOutbox", "wecom": "PawlWecom",
+}
+
+// shows reports whether a page shows at once what a command prints: it looks, asks for nothing, and takes no time.
+func (f *commandForm) shows() bool {
+	verb := f.Verb()
+	return !f.Changes && f.rowArg() < 0 && (verb == "ls" || verb == "status" || verb == "hosts" || verb == "limits")
+}
+
+// call is the call of a command with what is known.
+func (f *commandForm) call() (args, flags []string) {
+	for _, a := range f.Args {
+		args = append(args, a.Value)
+	}
+	for _, flag := range f.Flags {
+		if flag.Known {
+			flags = append(flags, flag.Name+"="+flag.Value)
+		}
+	}
+	return args, flags
+}
+
+func (v *view) panel(f *commandForm) panel {
+	args, flags := f.call()
+	r, err := v.look(f.Name, args, flags...)
+	p := panel{Name: f.Name, Title: f.Summary, Answer: answer{V: v, A: &r.CommandAnswer}}
+	if err != nil {
+		p.Why = why(err)
+	}
+	return p
+}
+
+// why is what an error says, and what to do.
+func why(err error) string {
+	if p, ok := errors.AsType[*api.Problem](err); ok {
+		return strings.TrimSpace(p.Detail + " " + p.Next)
+	}
+	return err.Error()
+}
+
+type kafkaData struct {
+	Health struct {
+		Cluster string   `json:"cluster"`
+		Brokers []string `json:"brokers"`
+		Group   struct {
+			Name    string `json:"name"`
+			State   string `json:"state"`
+			Members []struct {
+				ID         string `json:"id"`
+				Host       string `json:"host"`
+				Partitions int    `json:"partitions"`
+			} `json:"members"`
+		} `json:"group"`
+		Topics []struct {
+			Topic      string `json:"topic"`
+			Partitions int    `json:"partitions"`
+			Replicas   int    `json:"replicas"`
+			Dead       int64  `json:"dead"`
+		} `json:"topics"`
+		Partitions []struct {
+			Topic     string `json:"topic"`
+			Partition int32  `json:"partition"`
+			Lag       int64  `json:"lag"`
+			Committed int64  `json:"committed"`
+			End       int64  `json:"end"`
+			Member    string `json:"member"`
+		} `json:"partitions"`
+		Problems []struct {
+			About string `json:"about"`
+			What  string `json:"what"`
+		} `json:"problems"`
+	}
+	Forms []*commandForm
+}
+
+func kafkaPage(v *view) (any, error) {
+	var d kafkaData
+	if err := v.lookInto(&d.Health, "kafka health", nil); err != nil {
+		return nil, err
+	}
+	commands, err := v.commands("kafka")
+	for i := range commands {
+		if commands[i].Verb() != "health" {
+			d.Forms = append(d.Forms, v.form(&commands[i], nil))
+		}
+	}
+	return d, err
+}
