@@ -1,0 +1,321 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	_ "embed"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// axe is axe-core 4.14.1 (MPL-2.0, github.com/dequelabs/axe-core), packed: what judges whether people can use a page
+// with a screen reader, or with weak eyes.
+//
+//go:embed testdata/axe-core-4.14.1.min.js.gz
+var axe []byte
+
+// shown is a console on a daemon with something on each of its pages.
+const shown = `listen: 127.0.0.1:0
+api: { listen: "127.0.0.1:0" }
+console: { title: shop }
+policy:
+  overrides:
+    - { match: { kind: Mailbox }, retry: false }
+topics:
+  mail: { handler: exec, command: "cat >/dev/null; echo '550 mailbox unavailable' >&2; exit 1", retry: { attempts: 1 } }
+  orders: { handler: exec, command: "cat >/dev/null; sleep 0.02", order: key }
+schedules:
+  nightly: { cron: "30 2 * * 1-5", zone: Europe/Berlin, topic: reports, json: '{"report":"nightly"}' }
+  poll: { every: 1s, topic: orders, json: '{"poll":1}' }
+pipelines:
+  telegram: { kind: forward, token: "777:SIM", api_url: "http://127.0.0.1:1" }
+`
+
+// look is a way in which each page is looked at.
+type look struct {
+	width, height int64
+	theme         string
+}
+
+var looks = []look{{1440, 900, "light"}, {1440, 900, "dark"}, {390, 844, "light"}, {390, 844, "dark"}}
+
+// pagesOfConsole are those that the walk has to find, with names left out.
+var pagesOfConsole = []string{
+	"", "dead", "dead/group", "topics", "topics/*", "messages", "messages/*", "send", "operations", "operations/*", "audit",
+	"workers", "policy", "schedules", "schedules/*", "state", "state/*/*", "pipelines", "pipelines/*", "doctor", "runbook",
+	"runbook/*",
+}
+
+// pictures are the pages that docs/console has a picture of, by its name.
+var pictures = map[string]string{"": "overview", "dead": "dead-letters", "topics/*": "topic", "messages/*": "message",
+	"schedules/*": "schedule", "pipelines/*": "pipeline"}
+
+// TestConsoleInABrowser walks every page of the console in both languages, both themes and two sizes: nothing is
+// asked of another origin, nothing is reported in the browser's console, nothing is wider than a telephone, and axe
+// finds nothing serious. With -update it makes the pictures of docs/console.
+func TestConsoleInABrowser(t *testing.T) {
+	base := consoleWithLife(t)
+	for _, lang := range []string{"en", "zh"} {
+		t.Run(lang, func(t *testing.T) {
+			b := newBrowser(t, base, lang)
+			found := b.walk()
+			for _, want := range pagesOfConsole {
+				if !slices.Contains(found, want) {
+					t.Errorf("the walk did not find the page %q; it found %q", want, found)
+				}
+			}
+		})
+	}
+}
+
+// consoleWithLife starts a daemon with a console, and gives it something to show.
+func consoleWithLife(t *testing.T) (base string) {
+	t.Helper()
+	in := newIncident(t, shown)
+	in.start()
+	m := regexp.MustCompile(`the API is served" listen=([0-9.:]+)`).FindStringSubmatch(in.must("cat up.err"))
+	if m == nil {
+		t.Fatal("the daemon serves no API")
+	}
+	in.must(`pawl send reports '{"customer":"ann"}' -q
+		pawl topics pause reports --reason "the printer is on fire"
+		for i in 1 2 3 4 5 6; do echo "{\"id\":\"m$i\",\"key\":\"customer-$((i % 2))\",\"body\":\"{\\\"to\\\":\\\"ann$i\\\"}\"}"; done |
+			pawl send mail --jsonl -q
+		for i in 1 2 3 4 5 6 7 8 9; do echo "{\"id\":\"o$i\",\"key\":\"k$((i % 3))\",\"body\":\"$i\"}"; done | pawl send orders --jsonl -q
+		pawl state put flags beta '{"on":true}' -q
+		pawl forward rules add --from -1000000000001 --to -1000000000002 --priority vip -q`)
+	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
+	in.must(`pawl dead replay m1 m2 -q`)
+	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
+	return "http://" + m[1] + "/console/"
+}
+
+// browser is a tab that looks at the console.
+type browser struct {
+	*testing.T
+	ctx        context.Context
+	base, lang string
+	at         string // the page
+	axe        string
+	mu         sync.Mutex
+	said       []string
+}
+
+func newBrowser(t *testing.T, base, lang string) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil {
+			path = found
+			break
+		}
+	}
+	if path == "" {
+		t.Skip("there is no chromium: apt-get install chromium")
+	}
+	z, err := gzip.NewReader(bytes.NewReader(axe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.DisableGPU,
+		chromedp.UserDataDir(t.TempDir()))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	ctx, end := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(end)
+	ctx, end = chromedp.NewContext(ctx)
+	t.Cleanup(end)
+	b := &browser{T: t, ctx: ctx, base: base, lang: lang, axe: string(script)}
+	b.listen()
+	command(b, network.Enable, network.EnableParams{})
+	command(b, log.Enable, cdp.Empty{})
+	command(b, network.SetExtraHTTPHeaders,
+		network.SetExtraHTTPHeadersParams{Headers: network.Headers{"Accept-Language": lang}})
+	return b
+}
+
+// command sends a command to the browser.
+func command[P, R any](b *browser, c cdp.Command[P, R], p P) {
+	b.Helper()
+	if _, err := chromedp.Call(b.ctx, c, p); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// inTab carries out an action, and returns what it sees.
+func inTab[T any](b *browser, action chromedp.Action[T]) T {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	v, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.Fatalf("%s: %v", b.at, err)
+	}
+	return v
+}
+
+// listen gathers what a page must not do.
+func (b *browser) listen() {
+	at, err := url.Parse(b.base)
+	if err != nil {
+		b.Fatal(err)
+	}
+	// The browser lives as long as the context of the first call.
+	if err := chromedp.Do(b.ctx, chromedp.Navigate("about:blank")); err != nil {
+		b.Fatal(err)
+	}
+	gather(b, network.RequestWillBeSent, func(e network.EventRequestWillBeSent) string {
+		if to, err := url.Parse(e.Request.URL); err == nil && to.Host == at.Host {
+			return ""
+		}
+		return "it asks " + e.Request.URL
+	})
+	gather(b, runtime.ExceptionThrown, func(e runtime.EventExceptionThrown) string {
+		return fmt.Sprintf("an exception: %s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+	})
+	gather(b, runtime.ConsoleAPICalled, func(e runtime.EventConsoleAPICalled) string {
+		return fmt.Sprintf("console.%s: %+v", e.Type, e.Args)
+	})
+	gather(b, log.EntryAdded, func(e log.EventEntryAdded) string {
+		return fmt.Sprintf("the browser says: %s %s", e.Entry.Text, e.Entry.URL)
+	})
+}
+
+// gather keeps what is wrong with events of a kind.
+func gather[E any](b *browser, kind cdp.Event[E], wrong func(E) string) {
+	events := chromedp.Events(b.ctx, kind)
+	go func() {
+		for e, err := range events {
+			if err != nil {
+				return
+			}
+			if text := wrong(e); text != "" {
+				b.mu.Lock()
+				b.said = append(b.said, text)
+				b.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// complaints is what was gathered since the last call.
+func (b *browser) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	said := b.said
+	b.said = nil
+	return said
+}
+
+// walk follows links to every kind of page, and looks at one of each. It returns them, with names left out.
+func (b *browser) walk() (kinds []string) {
+	b.Helper()
+	links := []string{b.base}
+	for len(links) > 0 {
+		link := links[0]
+		links = links[1:]
+		kind, ok := b.kindOf(link)
+		if !ok || slices.Contains(kinds, kind) {
+			continue
+		}
+		kinds = append(kinds, kind)
+		b.at = link
+		inTab(b, chromedp.Navigate(link))
+		links = append(links, inTab(b, chromedp.Evaluate[[]string](
+			`[...document.querySelectorAll('a[href]')].filter(a => !a.hasAttribute('download')).map(a => a.href)`))...)
+		b.lookAt(kind)
+	}
+	return kinds
+}
+
+// kindOf is the kind of page that a link leads to.
+func (b *browser) kindOf(link string) (kind string, ok bool) {
+	path, ok := strings.CutPrefix(link, b.base)
+	path, _, _ = strings.Cut(path, "#")
+	path, _, _ = strings.Cut(path, "?")
+	if !ok || strings.HasSuffix(path, "/export") || strings.HasSuffix(path, "/body") || strings.HasPrefix(path, "@") {
+		return "", false
+	}
+	parts := strings.Split(path, "/")
+	for i := 1; i < len(parts); i++ {
+		if path != "dead/group" {
+			parts[i] = "*"
+		}
+	}
+	return strings.Join(parts, "/"), true
+}
+
+// lookAt looks at the page that is open, in each way.
+func (b *browser) lookAt(kind string) {
+	b.Helper()
+	for i, l := range looks {
+		command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: l.width, Height: l.height,
+			DeviceScaleFactor: 1, Mobile: l.width < 500})
+		command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: l.theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+		overflow := inTab(b, chromedp.Evaluate[int](`document.documentElement.scrollWidth - innerWidth`))
+		if overflow > 0 {
+			b.Errorf("page %q is %d px wider than %d", kind, overflow, l.width)
+		}
+		if i == 0 && b.lang == "en" || i == len(looks)-1 { // each theme, each size, each language
+			b.judge(kind, l)
+		}
+		if name := pictures[kind]; name != "" && i == 0 && b.lang == "en" && *update {
+			b.picture(name)
+		}
+	}
+	for _, complaint := range b.complaints() {
+		b.Errorf("page %q: %s", kind, complaint)
+	}
+}
+
+// judge lets axe look at the page.
+func (b *browser) judge(kind string, l look) {
+	b.Helper()
+	found := inTab(b, chromedp.Evaluate[[]string](b.axe+`;
+		axe.run(document, {resultTypes: ['violations']}).then(r => r.violations
+			.filter(v => v.impact == 'serious' || v.impact == 'critical')
+			.map(v => v.id + ': ' + v.help + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160)).join(' ')))`,
+		chromedp.EvalAwaitPromise))
+	for _, problem := range found {
+		b.Errorf("page %q (%d px, %s): %s", kind, l.width, l.theme, problem)
+	}
+}
+
+// picture writes a picture of the page for the documents.
+func (b *browser) picture(name string) {
+	b.Helper()
+	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 800,
+		DeviceScaleFactor: 1})
+	png := inTab(b, chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join("../docs/console", name+".png"), png, 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
