@@ -59,6 +59,9 @@ bench: ## all benchmarks, Pawl and its peers side by side (long)
 bench-quick: ## the same in under five minutes
 	@cd bench && ../dev/services run -- $(GO) run ./cmd/pawlbench quick
 
+bench-pages: ## each page of the console over a million waiting messages and a tenth as many dead letters
+	@PAWL_BARS=1 PAWL_PAGES=$${PAWL_PAGES:-1000000} $(GO) test ./console -run '^$$' -bench Pages -benchtime 5x
+
 crash: ## kill -9, SIGSTOP, full disks, locked files, against the built binary (some minutes)
 	@dev/services run -- $(MAKE) crash-test
 
@@ -135,3 +138,4 @@ nightly-tests:
 	@$(SKIPGATE) -again -race -count=1 -timeout=2h -p=1 $(UNSERVED) $(call served,race) ./store/postgres
 	$(SKIPGATE) -again -count=1 -timeout=1h $(call served,plain)
 	PAWL_BARS=1 $(SKIPGATE) -count=1 -timeout=1h $(call served,strict)
+	$(MAKE) bench-pages
