@@ -22,7 +22,7 @@ SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
 .PHONY: help build man run check test nightly bench bench-quick crash soak dashboards fuzz api-fuzz clean \
-	format fixes lint unit fuzz-changed parts services-plain crash-test scripts-changed scripts-test bench-changed bench-builds
+	format fixes lint unit fuzz-changed parts services-plain crash-test scripts-changed scripts-test bench-changed bench-builds bench-pages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

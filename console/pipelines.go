@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/pawl-dev/pawl/api"
@@ -182,9 +183,10 @@ func kafkaPage(v *view) (any, error) {
 	if err := v.lookInto(&d.Health, "kafka health", nil); err != nil {
 		return nil, err
 	}
-	commands, err := v.commands("kafka")
+	var commands []operate.Command
+	_, err := v.get(&commands, url.Values{"limit": {"1000"}}, "/commands")
 	for i := range commands {
-		if commands[i].Verb() != "health" {
+		if name := commands[i].Name; name == "kafka peek" || name == "skip" {
 			d.Forms = append(d.Forms, v.form(&commands[i], nil))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
@@ -62,5 +63,25 @@ func TestOffered(t *testing.T) {
 	}
 	if err := json.NewEncoder(io.Discard).Encode(run("forward rules ls", false, nil)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestOfferedCommandsHaveAPage looks for the page of the console on which each command that changes something has its
+// form: the pages of schedules, of the state and of pipelines make one for every command of theirs.
+func TestOfferedCommandsHaveAPage(t *testing.T) {
+	elsewhere := map[string]string{
+		"reclaim": "the page of workers takes back what one of them holds",
+		"skip":    "the page of a message skips it, the page of a Kafka cluster by partition",
+	}
+	pages := map[string]bool{"schedules": true, "state": true}
+	for _, k := range serve.Kinds() {
+		pages[k.Name] = true
+	}
+	s := &session{System: System{Getenv: func(string) string { return "" }}}
+	for _, c := range s.offered() {
+		noun, _, _ := strings.Cut(c.Name, " ")
+		if c.Changes && !pages[noun] && elsewhere[c.Name] == "" {
+			t.Errorf("%s has no page in the console, and no reason why", c.Name)
+		}
 	}
 }
