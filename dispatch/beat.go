@@ -18,12 +18,12 @@ type beat struct {
 
 // beatLoop keeps leases, a third of their length after they were given or last
 // extended. It has a goroutine of its own: neither handlers nor settles delay it.
-func (d *Dispatcher) beatLoop() {
+func (d *watcher) beatLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
-		now := d.now()
+		now := d.engine.now()
 		var due []*beat
 		if now >= d.beatAt {
 			due = d.dueBeats(now)
@@ -33,7 +33,7 @@ func (d *Dispatcher) beatLoop() {
 			d.extend(b)
 		}
 		d.mu.Lock()
-		wait := min(d.beatAt-d.now(), time.Hour)
+		wait := min(d.beatAt-d.engine.now(), time.Hour)
 		d.mu.Unlock()
 		timer.Reset(wait)
 		select {
@@ -47,7 +47,7 @@ func (d *Dispatcher) beatLoop() {
 
 // dueBeats gathers the runs whose leases are due for extension, including those that
 // are carried out and not settled yet. The caller holds mu.
-func (d *Dispatcher) dueBeats(now time.Duration) []*beat {
+func (d *watcher) dueBeats(now time.Duration) []*beat {
 	var due []*beat
 	open := map[time.Duration]*beat{}
 	d.beatAt = never
@@ -78,21 +78,21 @@ func (b *beat) add(c *claim) {
 }
 
 // extend lets leases end later.
-func (d *Dispatcher) extend(b *beat) {
+func (d *watcher) extend(b *beat) {
 	if len(b.tokens) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(d.io, b.lease/3)
-	began, sent := time.Now(), d.now()
+	began, sent := time.Now(), d.engine.now()
 	lost, err := d.store.Extend(ctx, b.lease, b.tokens...)
 	cancel()
-	d.called("extend", began, len(b.tokens), err)
+	d.claimer.called("extend", began, len(b.tokens), err)
 	gone := make(map[pawl.Token]bool, len(lost))
 	for _, token := range lost {
 		gone[token] = true
 	}
 	d.mu.Lock()
-	now := d.now()
+	now := d.engine.now()
 	if err != nil {
 		d.beatAgain(b, now+b.lease/12)
 		d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *Dispatcher) extend(b *beat) {
 }
 
 // beatAgain tries sooner than usual, because a call failed. The caller holds mu.
-func (d *Dispatcher) beatAgain(b *beat, at time.Duration) {
+func (d *watcher) beatAgain(b *beat, at time.Duration) {
 	for _, c := range b.claims {
 		c.beat = min(c.beat, at)
 	}

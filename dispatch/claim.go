@@ -5,11 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
+
+// claimer asks the store for work where there is room for it.
+type claimer struct {
+	*engine
+	runner    *runner
+	settler   *settler
+	watcher   *watcher
+	solitary  store.Solitude // nil: the store has none
+	connected atomic.Bool    // a call of Claim succeeded
+	down      downstream
+	outage    outage
+
+	// mu of the engine guards what follows.
+	parked       int           // claimers that wait for a kick
+	kicked       bool          // one of them got one
+	claiming     int           // calls of Claim on their way
+	promised     bool          // one of them, alone, promises that nothing else is in flight
+	askedBytes   int           // by these calls, at most
+	askedWeight  int           // the same, of suspects
+	failedClaims int           // in a row
+	claimAfter   time.Duration // when to try again
+	first        int           // of the topics, the one to claim from next
+	nextLook     time.Duration // when to ask next whether the topics are empty
+	looks        int
+	solitude     solitude
+}
 
 // maxUnsettled is how many verdicts may wait for the store before nothing more
 // is claimed: a store that settles slowly is not claimed from quickly.
@@ -31,7 +58,7 @@ type plan struct {
 const claimers = 2
 
 // claimLoop claims, as long as there is room for more.
-func (d *Dispatcher) claimLoop() {
+func (d *claimer) claimLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -55,7 +82,7 @@ func (d *Dispatcher) claimLoop() {
 			d.claim(p)
 			continue
 		case d.cfg.UntilEmpty && d.isEmpty():
-			d.endRun(nil)
+			d.engine.endRun(nil)
 			return
 		}
 		timer.Reset(p.wait)
@@ -72,8 +99,8 @@ func (d *Dispatcher) claimLoop() {
 }
 
 // plan decides what to claim now, if anything. The caller holds mu.
-func (d *Dispatcher) plan() plan {
-	now := d.now()
+func (d *claimer) plan() plan {
+	now := d.engine.now()
 	if d.phase != working {
 		return plan{done: true}
 	}
@@ -105,7 +132,7 @@ func (d *Dispatcher) plan() plan {
 		}
 		probe := room == 0
 		if probe {
-			room, due = t.probeSize(), t.probeDue(d.pollMax(t))
+			room, due = t.probeSize(), t.probeDue(d.engine.pollMax(t))
 		}
 		if len(t.Limits) > 0 && t.space() > 0 {
 			next = min(next, now+t.narrow(now))
@@ -144,7 +171,7 @@ func (d *Dispatcher) plan() plan {
 }
 
 // asking counts a claim that is sent, or that is back (-1). The caller holds mu.
-func (d *Dispatcher) asking(p *plan, sign int) {
+func (d *claimer) asking(p *plan, sign int) {
 	d.claiming += sign
 	d.promised = p.lease.Alone && sign > 0
 	d.askedWeight += sign * p.lease.Suspects
@@ -155,9 +182,9 @@ func (d *Dispatcher) asking(p *plan, sign int) {
 }
 
 // claim claims, and admits what comes.
-func (d *Dispatcher) claim(p plan) {
+func (d *claimer) claim(p plan) {
 	ctx, cancel := context.WithTimeout(d.claimIO, max(p.lease.For*2/3, time.Second))
-	began, sent := time.Now(), d.now()
+	began, sent := time.Now(), d.engine.now()
 	ds, err := d.store.Claim(ctx, p.wants, p.lease)
 	cancel()
 	d.called("claim", began, len(ds), err)
@@ -166,25 +193,25 @@ func (d *Dispatcher) claim(p plan) {
 	}
 	if err != nil {
 		if d.endsRun(err) {
-			d.endRun(err)
+			d.engine.endRun(err)
 		}
 		d.mu.Lock()
 		d.asking(&p, -1)
-		d.claimAfter = d.now() + d.outage.backoff(d.failedClaims, d.cfg.Rand)
+		d.claimAfter = d.engine.now() + d.outage.backoff(d.failedClaims, d.cfg.Rand)
 		d.failedClaims++
 		d.mu.Unlock()
 		signal(d.drainKick)
 		return
 	}
 	d.connected.Store(true)
-	d.admit(d.makeRuns(ds, sent, p.lease.For), p)
+	d.admit(d.runner.makeRuns(ds, sent, p.lease.For), p)
 	if o := d.cfg.Observer; o != nil {
 		observeClaim(o, p, ds)
 	}
 }
 
 // check verifies the promises of the store that everything here relies on.
-func (d *Dispatcher) check(ds []pawl.Delivery) error {
+func (d *claimer) check(ds []pawl.Delivery) error {
 	for i := range ds {
 		if d.byName[ds[i].Topic] == nil {
 			return &store.Error{Op: "claim", Code: store.ErrInvalid,
@@ -196,19 +223,19 @@ func (d *Dispatcher) check(ds []pawl.Delivery) error {
 
 // endsRun reports whether an error of the store ends Run: one that repetition does not
 // cure, and at the start also one that needs a person's attention.
-func (d *Dispatcher) endsRun(err error) bool {
+func (d *claimer) endsRun(err error) bool {
 	is := func(code error) bool { return errors.Is(err, code) }
 	return slices.ContainsFunc([]error{store.ErrClosed, store.ErrInvalid, store.ErrUnsupported}, is) ||
 		!d.connected.Load() && slices.ContainsFunc([]error{store.ErrDenied, store.ErrSchema, store.ErrConflict}, is)
 }
 
 // admit takes in what a claim brought.
-func (d *Dispatcher) admit(c *claim, p plan) {
+func (d *claimer) admit(c *claim, p plan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asking(&p, -1)
 	d.failedClaims = 0
-	now := d.now()
+	now := d.engine.now()
 	if len(c.runs) > 0 {
 		d.enlist(c)
 		c.measure(p)
@@ -220,9 +247,9 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 		d.carries(r, p.lease.Alone, now)
 		switch {
 		case d.phase != working:
-			d.giveUp(r, now, "draining")
+			d.settler.giveUp(r, now, "draining")
 		case d.closed[r.lane()] > 0:
-			d.giveBack(r, closedFor, "its lane is closed here until a handler returns")
+			d.settler.giveBack(r, closedFor, "its lane is closed here until a handler returns")
 		default:
 			r.topic.push(r)
 		}
@@ -233,9 +260,9 @@ func (d *Dispatcher) admit(c *claim, p plan) {
 	d.came(len(c.runs), p.lease.Alone, now)
 	d.pace(c, p, now)
 	for _, w := range p.wants {
-		d.wakeWorker(d.byName[w.Topic])
+		d.runner.wakeWorker(d.byName[w.Topic])
 	}
-	d.tellDrain()
+	d.engine.tellDrain()
 }
 
 // measure says of each run whether its lane may have more than it brought.
@@ -260,22 +287,22 @@ func (c *claim) measure(p plan) {
 const closedFor = time.Second
 
 // enlist registers a claim with the heartbeat and the watcher.
-func (d *Dispatcher) enlist(c *claim) {
+func (d *claimer) enlist(c *claim) {
 	c.pos = len(d.claims)
 	d.claims = append(d.claims, c)
-	if c.beat < d.beatAt {
-		d.beatAt = c.beat
+	if c.beat < d.watcher.beatAt {
+		d.watcher.beatAt = c.beat
 		signal(d.beatKick)
 	}
-	if c.check < d.watchAt {
-		d.watchAt = c.check
+	if c.check < d.watcher.watchAt {
+		d.watcher.watchAt = c.check
 		signal(d.watchKick)
 	}
 }
 
 // pace sets when each topic of a claim is claimed from next, and gives back
 // what came beyond the room for it.
-func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
+func (d *claimer) pace(c *claim, p plan, now time.Duration) {
 	got, size := map[*topic]int{}, map[*topic]int{}
 	for i := range c.runs {
 		got[c.runs[i].topic] += len(c.runs[i].ds)
@@ -287,7 +314,7 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 		if n > 0 && size[t] >= w.MaxBytes/2 {
 			n = w.Limit // the store may have more, whatever this claim brought
 		}
-		t.pace.claimed(now, w.Limit, n, d.cfg.PollMin, d.pollMax(t))
+		t.pace.claimed(now, w.Limit, n, d.cfg.PollMin, d.engine.pollMax(t))
 		if p.probe {
 			d.probed(c, t, now)
 		}
@@ -296,7 +323,7 @@ func (d *Dispatcher) pace(c *claim, p plan, now time.Duration) {
 
 // wakeIfRoom wakes the claimer, if it waits and the topic could take more. The
 // caller holds mu.
-func (d *Dispatcher) wakeIfRoom(t *topic, now time.Duration) {
+func (d *claimer) wakeIfRoom(t *topic, now time.Duration) {
 	if d.parked > 0 && !d.kicked && now >= t.pace.due && t.room() > 0 {
 		d.kicked = true
 		signal(d.claimKick)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -26,19 +25,28 @@ var (
 // Dispatcher carries out the messages of some topics. Make one with [New] and
 // call [Dispatcher.Run] once. Its methods are safe for concurrent use.
 type Dispatcher struct {
-	store    store.Store
-	solitary store.Solitude // nil: the store has none
-	cfg      Config
-	topics   []*topic
-	byName   map[string]*topic
-	began    time.Time
-	base     context.Context // below the contexts of handlers: values, never ended
+	*engine
+	*events
+	*throttle
+	*runner
+	*settler
+	*claimer
+	*watcher
+}
+
+// engine is what the parts of a dispatcher share: its settings, and what is in hand.
+type engine struct {
+	store  store.Store
+	cfg    Config
+	topics []*topic
+	byName map[string]*topic
+	began  time.Time
+	base   context.Context // below the contexts of handlers: values, never ended
 
 	io         context.Context // of calls of the store; ends with Kill, and when Run is over
 	stopIO     context.CancelFunc
 	claimIO    context.Context // of calls of Claim; ends soon after the drain began
 	stopClaims context.CancelFunc
-	connected  atomic.Bool   // a call of Claim succeeded
 	end        chan struct{} // closed when Run should drain, because of itself
 	ended      sync.Once
 	stop       chan struct{} // closed when the drain is over, or by Kill
@@ -46,42 +54,18 @@ type Dispatcher struct {
 
 	claimKick, settleKick, watchKick, beatKick, drainKick chan struct{}
 
-	limitsMoved atomic.Bool // a limit shared with others may allow more
-
-	registered *registration // nil: it is not
-	down       downstream
-	outage     outage
-	fallback   policy.Policy // when the policy fails
-
-	// mu guards everything below, and the state of topics and runs. It is never
-	// held across I/O, a wait or a call of a handler, policy or observer.
-	mu           sync.Mutex
-	phase        phase
-	fatal        error         // ends Run
-	parked       int           // claimers that wait for a kick
-	kicked       bool          // one of them got one
-	claiming     int           // calls of Claim on their way
-	promised     bool          // one of them, alone, promises that nothing else is in flight
-	askedBytes   int           // by these calls, at most
-	failedClaims int           // in a row
-	claimAfter   time.Duration // when to try again
-	first        int           // of the topics, the one to claim from next
-	claims       []*claim
-	nextLook     time.Duration // when to ask next whether the topics are empty
-	looks        int
-	kept         uint64 // how often a limit held a topic back
-	held         int    // messages claimed and not yet settled
-	unsettled    int    // of these, carried out
-	bytes        int    // of runs with something left
-	tray         tray
-	settling     int          // calls of Settle on their way, and about to be
-	closed       map[lane]int // lanes in which a handler outlived its lease
-	zombies      int
-	weight       int // of the suspects in hand
-	askedWeight  int // by calls of Claim on their way, at most
-	solitude     solitude
-	watchAt      time.Duration // when the watcher looks next
-	beatAt       time.Duration // when leases are extended next
+	// mu guards everything below, what the parts say that it guards, and the state of topics
+	// and runs. It is never held across I/O, a wait or a call of a handler, policy or observer.
+	mu        sync.Mutex
+	phase     phase
+	fatal     error // ends Run
+	claims    []*claim
+	held      int          // messages claimed and not yet settled
+	unsettled int          // of these, carried out
+	bytes     int          // of runs with something left
+	closed    map[lane]int // lanes in which a handler outlived its lease
+	zombies   int
+	weight    int // of the suspects in hand
 }
 
 // phase is how far Run has come.
@@ -105,11 +89,11 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 	if c.UntilEmpty && !hasTopics {
 		err = errors.Join(err, errors.New("the store cannot tell when a topic is empty"))
 	}
-	d := &Dispatcher{
+	d := assemble(&engine{
 		store: s, cfg: c, byName: map[string]*topic{}, closed: map[lane]int{},
 		claimKick: kick(), settleKick: kick(), watchKick: kick(), beatKick: kick(), drainKick: kick(),
-		end: make(chan struct{}), stop: make(chan struct{}), watchAt: never, beatAt: never,
-	}
+		end: make(chan struct{}), stop: make(chan struct{}),
+	})
 	for _, t := range c.Topics {
 		if s != nil && t.Event == (policy.Event{}) {
 			t.Retries = RetriesOn(s, t.Retries)
@@ -136,6 +120,21 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 	return d, nil
 }
 
+// assemble makes the parts of a dispatcher, each with those that it asks.
+func assemble(e *engine) *Dispatcher {
+	d := &Dispatcher{e, &events{e}, &throttle{engine: e}, &runner{engine: e}, &settler{engine: e}, &claimer{engine: e},
+		&watcher{engine: e, watchAt: never, beatAt: never}}
+	d.throttle.runner, d.throttle.settler = d.runner, d.settler
+	d.throttle.claimer, d.throttle.watcher = d.claimer, d.watcher
+	d.runner.events, d.runner.throttle, d.runner.settler = d.events, d.throttle, d.settler
+	d.settler.events, d.settler.throttle, d.settler.runner = d.events, d.throttle, d.runner
+	d.settler.claimer, d.settler.watcher = d.claimer, d.watcher
+	d.claimer.runner, d.claimer.settler, d.claimer.watcher = d.runner, d.settler, d.watcher
+	d.watcher.throttle, d.watcher.runner = d.throttle, d.runner
+	d.watcher.settler, d.watcher.claimer = d.settler, d.claimer
+	return d
+}
+
 // kick wakes a loop through a channel of capacity one: if a signal is pending already,
 // that is enough.
 func kick() chan struct{} { return make(chan struct{}, 1) }
@@ -148,7 +147,7 @@ func signal(ch chan struct{}) {
 }
 
 // now is the time since Run began, on the monotonic clock.
-func (d *Dispatcher) now() time.Duration { return time.Since(d.began) }
+func (d *engine) now() time.Duration { return time.Since(d.began) }
 
 // Run carries out messages until ctx ends; then it drains: it claims and starts
 // nothing more, gives back what it has not started, waits for what runs up to
@@ -272,13 +271,13 @@ func (d *Dispatcher) calls() []*call {
 
 // Wake tells the dispatcher that something was appended to one of its topics by
 // this process, so that it need not wait for its next poll. No topics is all.
-func (d *Dispatcher) Wake(topics ...string) {
+func (d *claimer) Wake(topics ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.phase != working {
 		return
 	}
-	now := d.now()
+	now := d.engine.now()
 	for _, t := range d.topics {
 		if len(topics) == 0 || slices.Contains(topics, t.Name) {
 			t.pace.wake(now)

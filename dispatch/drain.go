@@ -15,7 +15,7 @@ const (
 )
 
 // endRun makes Run drain, and return err in the end.
-func (d *Dispatcher) endRun(err error) {
+func (d *engine) endRun(err error) {
 	d.mu.Lock()
 	if d.fatal == nil {
 		d.fatal = err
@@ -26,7 +26,7 @@ func (d *Dispatcher) endRun(err error) {
 
 // tellDrain wakes the drain, if there is one, because something has ended. The caller
 // holds mu.
-func (d *Dispatcher) tellDrain() {
+func (d *engine) tellDrain() {
 	if d.phase == draining {
 		signal(d.drainKick)
 	}

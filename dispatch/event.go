@@ -9,6 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// events tells observers and the log what happens.
+type events struct {
+	*engine
+}
+
 // EventSink receives the events of deliveries: a handler begins ([Started]); a failure
 // was decided about, or a handler gave the delivery back with a reason (policy.Failed,
 // or policy.Again in a repetition); the store has accepted an ack ([Completed]). A
@@ -46,7 +51,7 @@ type Event struct {
 
 // happened emits an event; there must be a sink. An attempt without a decision was
 // given back.
-func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt,
+func (d *events) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt,
 	decision *policy.Decision) {
 	e := Event{Event: t.Event, Topic: t.Name, Delivery: del}
 	if del != nil {
@@ -65,7 +70,7 @@ func (d *Dispatcher) happened(t *topic, del *pawl.Delivery, phase string, a *pol
 
 // emit hands an event to the sink. It contains values of the handler, and a sink that panics at them must not end the
 // process.
-func (d *Dispatcher) emit(e Event) {
+func (d *events) emit(e Event) {
 	defer func() {
 		if v := recover(); v != nil {
 			d.cfg.Logger.Error("event sink panicked; an event is lost", "error", recovered(v))
@@ -103,7 +108,7 @@ func (w *worker) begun(c *call) {
 }
 
 // completed emits events for the acks in a batch that the store accepted.
-func (d *Dispatcher) completed(batch tray, refused map[int]error) {
+func (d *events) completed(batch tray, refused map[int]error) {
 	if d.cfg.Events == nil {
 		return
 	}

@@ -53,7 +53,7 @@ type downstream struct {
 }
 
 // newDownstream gives every topic its targets.
-func (d *Dispatcher) newDownstream() {
+func (d *claimer) newDownstream() {
 	d.down.bounded, _ = store.As[store.Topics](d.store)
 	if d.down.bounded == nil || !store.Can(d.store, store.CanBound) {
 		d.down.bounded = nil
@@ -69,7 +69,7 @@ func (d *Dispatcher) newDownstream() {
 
 // askFull asks which topics are full. While that cannot be known, none counts as full:
 // what is emitted is stored in any case.
-func (d *Dispatcher) askFull() {
+func (d *claimer) askFull() {
 	ctx, cancel := context.WithTimeout(d.claimIO, fullEvery)
 	began := time.Now()
 	all, err := d.down.bounded.Full(ctx, d.down.all...)
@@ -81,7 +81,7 @@ func (d *Dispatcher) askFull() {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.down.full, d.down.due = full, d.now()+fullEvery
+	d.down.full, d.down.due = full, d.engine.now()+fullEvery
 }
 
 // fullTarget is a topic that is full to which t emits; empty if there is none. The

@@ -55,10 +55,10 @@ func (f *failureLog) allow(now, span time.Duration, most int) (silent int, ok bo
 
 // logFailure logs a failure at the level that was decided. The delivery is nil for a
 // part of a batch.
-func (d *Dispatcher) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
+func (d *events) logFailure(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
 	level := Level(decision.Alert)
 	d.mu.Lock()
-	silent, ok := t.failures.allow(d.now(), time.Second, failuresLogged)
+	silent, ok := t.failures.allow(d.engine.now(), time.Second, failuresLogged)
 	d.mu.Unlock()
 	if !ok || !d.cfg.Logger.Enabled(d.base, level) {
 		return
@@ -106,7 +106,7 @@ func traceID(traceparent string) string {
 }
 
 // logRefused logs settlements that changed nothing, batch by batch.
-func (d *Dispatcher) logRefused(batch tray, refused []store.Refusal) {
+func (d *events) logRefused(batch tray, refused []store.Refusal) {
 	if len(refused) == 0 || d.io.Err() != nil {
 		return
 	}

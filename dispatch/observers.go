@@ -28,7 +28,7 @@ type observers struct {
 
 // guardObserver sees to it that an observer that panics, at what a handler stated say, costs a figure and not the
 // process.
-func (d *Dispatcher) guardObserver() {
+func (d *events) guardObserver() {
 	switch o := d.cfg.Observer.(type) {
 	case nil:
 	case *observers:

@@ -79,14 +79,14 @@ func (o *outage) lasting() (time.Duration, error) {
 }
 
 // asked reports a call of the store, whose failure is not an outage by itself.
-func (d *Dispatcher) asked(op string, began time.Time, items int, err error) {
+func (d *claimer) asked(op string, began time.Time, items int, err error) {
 	if o := d.cfg.Observer; o != nil {
 		o.StoreCall(op, time.Since(began), items, err)
 	}
 }
 
 // called takes note of a call of the store.
-func (d *Dispatcher) called(op string, began time.Time, items int, err error) {
+func (d *claimer) called(op string, began time.Time, items int, err error) {
 	d.asked(op, began, items, err)
 	if err != nil && d.io.Err() != nil {
 		return // ending the dispatcher itself is not an outage

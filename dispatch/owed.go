@@ -51,14 +51,14 @@ func (l *lowest) see(prio int) {
 
 // owe keeps the slot of a run whose last message was acked, if its lane may have more, and
 // something of a lower priority could take it. The caller holds mu.
-func (d *Dispatcher) owe(r *run, st *store.Settlement) {
+func (d *throttle) owe(r *run, st *store.Settlement) {
 	t, last := r.topic, &r.ds[len(r.ds)-1]
 	ended := r.state == over && st.Verdict == store.Ack && st.Hold == 0
 	if !ended || !r.full || !r.keyed || r.critical || t.Batch != nil || last.Priority <= t.low.prio ||
 		d.phase != working || t.measured && t.mean < worthKeeping*t.gap {
 		return
 	}
-	now := d.now()
+	now := d.engine.now()
 	t.owes = append(t.owes, owed{r, last.Priority, now, now + owedFor, never})
 	d.openAt(t, now, owedFor)
 }

@@ -57,7 +57,7 @@ func (d *Dispatcher) prepareTopic(ctx context.Context, topics store.Topics, t *t
 }
 
 // pause waits; false if Run is to end.
-func (d *Dispatcher) pause(ctx context.Context, length time.Duration) bool {
+func (d *engine) pause(ctx context.Context, length time.Duration) bool {
 	t := time.NewTimer(length)
 	defer t.Stop()
 	select {
@@ -71,9 +71,9 @@ func (d *Dispatcher) pause(ctx context.Context, length time.Duration) bool {
 
 // isEmpty asks the store whether nothing is left to do in any topic. It asks
 // seldom, and not before nothing is held here.
-func (d *Dispatcher) isEmpty() bool {
+func (d *claimer) isEmpty() bool {
 	d.mu.Lock()
-	now := d.now()
+	now := d.engine.now()
 	ask := d.held == 0 && d.claiming == 0 && d.zombies == 0 && now >= d.nextLook
 	if ask {
 		d.nextLook = now + min(firstLook<<min(d.looks, 10), maxLook)
@@ -89,7 +89,7 @@ func (d *Dispatcher) isEmpty() bool {
 	ctx, cancel := context.WithTimeout(d.claimIO, settleTimeout)
 	defer cancel()
 	began := time.Now()
-	stats, err := topics.Stats(ctx, d.names()...)
+	stats, err := topics.Stats(ctx, d.engine.names()...)
 	d.called("stats", began, len(stats), err)
 	left := int64(0)
 	for _, s := range stats {

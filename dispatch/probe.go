@@ -40,7 +40,7 @@ func (t *topic) probeSize() int { return max(t.reservedFree(), 1) }
 
 // probed gives back what a probe brought too much, worst rank first. The caller
 // holds mu.
-func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
+func (d *claimer) probed(c *claim, t *topic, now time.Duration) {
 	t.pace.probed = now
 	limit := max(t.ahead(), 1) + t.freeSlots()*t.batch()
 	if len(t.Limits) > 0 {
@@ -55,7 +55,7 @@ func (d *Dispatcher) probed(c *claim, t *topic, now time.Duration) {
 		}
 		r.surplus = true
 		vain = vain || r.claim == c
-		d.giveUp(r, now, "released in favour of a better rank")
+		d.settler.giveUp(r, now, "released in favour of a better rank")
 	}
 	if vain { // what we give back may be what wakes us
 		t.pace.gap = min(max(2*t.pace.gap, probeGap), vainGap)

@@ -29,13 +29,13 @@ type entry struct {
 // record puts down the settlement of the next message of a run. Unless it is a
 // plain ack, or a retry at the tail, it ends the run: the store gives back what is
 // left, and so do we.
-func (d *Dispatcher) record(r *run, res *entry) {
+func (d *settler) record(r *run, res *entry) {
 	n := 1
 	if !r.goesOn(&res.settlement) || res.settlement.Hold > 0 {
 		n = len(r.ds) - r.at
 	}
 	d.detach(r, n)
-	d.owe(r, &res.settlement)
+	d.throttle.owe(r, &res.settlement)
 	d.unsettled += n
 	if res.run, res.n = r, n; r.settling > 0 {
 		r.pending = append(r.pending, *res)
@@ -45,7 +45,7 @@ func (d *Dispatcher) record(r *run, res *entry) {
 }
 
 // detach takes the next n messages of a run out of the counts.
-func (d *Dispatcher) detach(r *run, n int) {
+func (d *settler) detach(r *run, n int) {
 	switch r.state {
 	case waiting:
 		r.topic.unqueue(r) // n is all that is left of it
@@ -59,11 +59,11 @@ func (d *Dispatcher) detach(r *run, n int) {
 
 // put lays a settlement into the tray and tells the settler when it is the
 // first one, or one that fills it.
-func (d *Dispatcher) put(st *store.Settlement, o outcome) {
+func (d *settler) put(st *store.Settlement, o outcome) {
 	d.tray.add(st, o)
 	switch len(d.tray.items) {
 	case 1:
-		d.tray.since = d.now()
+		d.tray.since = d.engine.now()
 		signal(d.settleKick)
 	case fullTray:
 		signal(d.settleKick)
@@ -72,7 +72,7 @@ func (d *Dispatcher) put(st *store.Settlement, o outcome) {
 
 // giveUp gives back what is left of a run: it is released, unless its lease has
 // run out.
-func (d *Dispatcher) giveUp(r *run, now time.Duration, reason string) {
+func (d *settler) giveUp(r *run, now time.Duration, reason string) {
 	if r.lost || now >= r.until {
 		d.drop(r)
 		return
@@ -81,7 +81,7 @@ func (d *Dispatcher) giveUp(r *run, now time.Duration, reason string) {
 }
 
 // giveBack releases what is left of a run.
-func (d *Dispatcher) giveBack(r *run, after time.Duration, reason string) {
+func (d *settler) giveBack(r *run, after time.Duration, reason string) {
 	res := entry{outcome: outcome{ran: -1, waited: -1}} // it did not run
 	st := &res.settlement
 	st.Token, st.ID = r.current().Token, r.current().ID
@@ -90,7 +90,7 @@ func (d *Dispatcher) giveBack(r *run, after time.Duration, reason string) {
 }
 
 // drop forgets what is left of a run whose lease is lost.
-func (d *Dispatcher) drop(r *run) {
+func (d *settler) drop(r *run) {
 	n := len(r.ds) - r.at
 	d.detach(r, n)
 	r.topic.tally.lost += int64(n)
@@ -99,14 +99,14 @@ func (d *Dispatcher) drop(r *run) {
 }
 
 // reduce counts n messages of a run as done with.
-func (d *Dispatcher) reduce(r *run, n int) {
+func (d *settler) reduce(r *run, n int) {
 	r.left -= n
 	d.held -= n
 	if r.left > 0 {
 		return
 	}
 	d.bytes -= r.bytes
-	d.laidDown(r)
+	d.claimer.laidDown(r)
 	c := r.claim
 	if c.live--; c.live > 0 {
 		return

@@ -21,7 +21,7 @@ const (
 
 // registration keeps a dispatcher registered in the state of its store.
 type registration struct {
-	of      *Dispatcher
+	of      *watcher
 	entries store.Shared
 	key     string
 	began   time.Time
@@ -31,7 +31,7 @@ type registration struct {
 }
 
 // register begins to keep the dispatcher registered, if its store keeps entries.
-func (d *Dispatcher) register() {
+func (d *watcher) register() {
 	entries, ok := store.As[store.Shared](d.store)
 	if !ok || d.cfg.Unregistered {
 		return

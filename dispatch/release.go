@@ -29,7 +29,7 @@ type handBack interface {
 // givenBack reports that a handler gave a delivery back. No attempt is counted and the
 // policy is not asked, so this is the only sign of a downstream that refuses
 // everything.
-func (d *Dispatcher) givenBack(del *pawl.Delivery, err error, cause error, release *pawl.ReleaseError) {
+func (d *settler) givenBack(del *pawl.Delivery, err error, cause error, release *pawl.ReleaseError) {
 	if ours, ok := errors.AsType[handBack](err); cause == pawl.ErrDrain || ok && ours.HandBack() {
 		return
 	}
@@ -42,15 +42,15 @@ func (d *Dispatcher) givenBack(del *pawl.Delivery, err error, cause error, relea
 	}
 	if d.cfg.Events != nil {
 		a := policy.Attempt{Number: del.Attempt, Err: err}
-		d.happened(t, del, phaseOf(&a), &a, nil)
+		d.events.happened(t, del, phaseOf(&a), &a, nil)
 	}
 	d.logRelease(t, del, release)
 }
 
 // logRelease logs, now and then, what a handler gave back.
-func (d *Dispatcher) logRelease(t *topic, del *pawl.Delivery, release *pawl.ReleaseError) {
+func (d *settler) logRelease(t *topic, del *pawl.Delivery, release *pawl.ReleaseError) {
 	d.mu.Lock()
-	silent, ok := t.releases.allow(d.now(), releasesEvery, releasesLogged)
+	silent, ok := t.releases.allow(d.engine.now(), releasesEvery, releasesLogged)
 	d.mu.Unlock()
 	if !ok {
 		return

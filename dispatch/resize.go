@@ -34,7 +34,7 @@ func (d *Dispatcher) Repoll(name string, most time.Duration) error {
 }
 
 // pollMax is the longest pause between claims of a topic. The caller holds mu.
-func (d *Dispatcher) pollMax(t *topic) time.Duration { return cmp.Or(t.PollMax, d.cfg.PollMax) }
+func (d *engine) pollMax(t *topic) time.Duration { return cmp.Or(t.PollMax, d.cfg.PollMax) }
 
 // Rebatch changes how many deliveries a batch of a topic has at most, and how long one
 // that is not full waits for more, from the next batch on. 0 is the default.

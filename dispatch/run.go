@@ -5,8 +5,18 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
+
+// runner carries out what was claimed, and judges what became of it.
+type runner struct {
+	*engine
+	events   *events
+	throttle *throttle
+	settler  *settler
+	fallback policy.Policy // when the policy fails
+}
 
 // run is consecutive messages of one lane under one lease. Everything in it is
 // guarded by Dispatcher.mu, but the deliveries: they belong to the worker.
@@ -136,7 +146,7 @@ func (r *run) usable(now time.Duration) bool {
 }
 
 // makeRuns cuts what a claim brought into runs.
-func (d *Dispatcher) makeRuns(ds []pawl.Delivery, sent, lease time.Duration) *claim {
+func (d *runner) makeRuns(ds []pawl.Delivery, sent, lease time.Duration) *claim {
 	n := 0
 	for i := range ds {
 		if i == 0 || !sameRun(&ds[i-1], &ds[i]) {
@@ -162,7 +172,7 @@ func sameRun(a, b *pawl.Delivery) bool {
 	return a.Token.Lane == b.Token.Lane && a.Token.Fence == b.Token.Fence && a.Topic == b.Topic
 }
 
-func (d *Dispatcher) makeRun(ds []pawl.Delivery, sent time.Duration) run {
+func (d *runner) makeRun(ds []pawl.Delivery, sent time.Duration) run {
 	first := &ds[0]
 	t := d.byName[first.Topic]
 	r := run{

@@ -13,7 +13,7 @@ import (
 // it is given up while there is a lease to settle that with, and the lease is
 // never trusted for as long as the store does.
 func TestMomentsOfADelivery(t *testing.T) {
-	d := &Dispatcher{byName: map[string]*topic{"a": {}}}
+	d := assemble(&engine{byName: map[string]*topic{"a": {}}})
 	rapid.Check(t, func(t *rapid.T) {
 		duration := func(name string) time.Duration {
 			return time.Duration(rapid.Int64Range(int64(time.Millisecond), int64(24*time.Hour)).Draw(t, name))

@@ -9,14 +9,28 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// settler ends deliveries in the store.
+type settler struct {
+	*engine
+	events   *events
+	throttle *throttle
+	runner   *runner
+	claimer  *claimer
+	watcher  *watcher
+
+	// mu of the engine guards what follows.
+	tray     tray
+	settling int // calls of Settle on their way, and about to be
+}
+
 // settleLoop hands verdicts to the store: at once when no other is about to
 // come, many at a time otherwise.
-func (d *Dispatcher) settleLoop() {
+func (d *settler) settleLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		d.mu.Lock()
-		wait := d.settleWait(d.now())
+		wait := d.settleWait(d.engine.now())
 		var batch tray
 		if wait == 0 {
 			batch = d.takeTray()
@@ -38,7 +52,7 @@ func (d *Dispatcher) settleLoop() {
 
 // settleWait is how long the tray had better wait; 0 is not at all. The caller
 // holds mu.
-func (d *Dispatcher) settleWait(now time.Duration) time.Duration {
+func (d *settler) settleWait(now time.Duration) time.Duration {
 	n, age := len(d.tray.items), now-d.tray.since
 	switch {
 	case n == 0 || d.settling >= settlers:
@@ -55,7 +69,7 @@ func (d *Dispatcher) settleWait(now time.Duration) time.Duration {
 }
 
 // coming reports whether more verdicts are about to come. The caller holds mu.
-func (d *Dispatcher) coming() bool {
+func (d *settler) coming() bool {
 	for _, t := range d.topics {
 		if t.gathers() && t.waiting+t.executing > 0 {
 			return true
@@ -66,7 +80,7 @@ func (d *Dispatcher) coming() bool {
 
 // takeTray takes a batch out of the tray. What is left there of a run that is
 // in the batch must wait for it. The caller holds mu.
-func (d *Dispatcher) takeTray() tray {
+func (d *settler) takeTray() tray {
 	batch := d.tray.take()
 	d.settling++
 	for i := range batch.outs {
@@ -91,7 +105,7 @@ func (d *Dispatcher) takeTray() tray {
 
 // settle hands a batch to the store, and repeats it under its id until it is accepted,
 // or certainly too late.
-func (d *Dispatcher) settle(batch tray) {
+func (d *settler) settle(batch tray) {
 	b := store.NewBatch(batch.items...)
 	refused, err := d.settleUntilTaken(b, batch.outs)
 	if err != nil && len(b.Items) > 1 && (errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrInvalid)) {
@@ -114,22 +128,22 @@ func (d *Dispatcher) settle(batch tray) {
 }
 
 // settleUntilTaken repeats a call of Settle while the store is not reachable.
-func (d *Dispatcher) settleUntilTaken(b store.Batch[store.Settlement], outs []outcome) ([]store.Refusal, error) {
+func (d *settler) settleUntilTaken(b store.Batch[store.Settlement], outs []outcome) ([]store.Refusal, error) {
 	for try := 0; ; try++ {
 		end := d.leaseEnd(outs)
-		ctx, cancel := context.WithTimeout(d.io, max(min(end-d.now(), settleTimeout), time.Second))
+		ctx, cancel := context.WithTimeout(d.io, max(min(end-d.engine.now(), settleTimeout), time.Second))
 		began := time.Now()
 		refused, err := d.store.Settle(ctx, b)
 		cancel()
-		d.called("settle", began, len(b.Items), err)
+		d.claimer.called("settle", began, len(b.Items), err)
 		if err == nil || d.io.Err() != nil || errors.Is(err, store.ErrClosed) ||
 			errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrInvalid) {
 			return refused, err
 		}
-		if d.now() >= d.leaseEnd(outs) {
+		if d.engine.now() >= d.leaseEnd(outs) {
 			return nil, pawl.ErrLeaseLost
 		}
-		if !d.pause(d.io, d.outage.backoff(try, d.cfg.Rand)) {
+		if !d.engine.pause(d.io, d.claimer.outage.backoff(try, d.cfg.Rand)) {
 			return nil, err
 		}
 	}
@@ -140,7 +154,7 @@ func (d *Dispatcher) settleUntilTaken(b store.Batch[store.Settlement], outs []ou
 const settleTimeout = 15 * time.Second
 
 // leaseEnd is when the last lease of a batch has surely ended.
-func (d *Dispatcher) leaseEnd(outs []outcome) time.Duration {
+func (d *settler) leaseEnd(outs []outcome) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	end := time.Duration(0)
@@ -151,13 +165,13 @@ func (d *Dispatcher) leaseEnd(outs []outcome) time.Duration {
 }
 
 // settled records what the store did with a batch.
-func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
+func (d *settler) settled(batch tray, refused []store.Refusal) {
 	bad := map[int]error{}
 	for _, r := range refused {
 		bad[r.Index] = r.Err
 	}
 	d.mu.Lock()
-	now := d.now()
+	now := d.engine.now()
 	sums := sums{}
 	for i := range batch.outs {
 		o, st := &batch.outs[i], &batch.items[i]
@@ -183,8 +197,8 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 		d.reduce(batch.outs[i].run, batch.outs[i].n)
 	}
 	d.settling--
-	d.tellDrain()
-	parked := d.parked
+	d.engine.tellDrain()
+	parked := d.claimer.parked
 	d.mu.Unlock()
 	signal(d.settleKick)
 	if parked > 0 {
@@ -193,13 +207,13 @@ func (d *Dispatcher) settled(batch tray, refused []store.Refusal) {
 	if d.cfg.Observer != nil {
 		sums.report(d.cfg.Observer)
 	}
-	d.completed(batch, bad)
-	d.logRefused(batch, refused)
+	d.events.completed(batch, bad)
+	d.events.logRefused(batch, refused)
 }
 
 // continueRun lets the verdicts go that waited for others of their run. The
 // caller holds mu.
-func (d *Dispatcher) continueRun(r *run) {
+func (d *settler) continueRun(r *run) {
 	for i := range r.pending {
 		d.put(&r.pending[i].settlement, r.pending[i].outcome)
 	}
@@ -208,7 +222,7 @@ func (d *Dispatcher) continueRun(r *run) {
 
 // taken counts a settlement that the store took, and wakes those topics of ours
 // for which something became claimable by it. The caller holds mu.
-func (d *Dispatcher) taken(o *outcome, st *store.Settlement, now time.Duration) {
+func (d *settler) taken(o *outcome, st *store.Settlement, now time.Duration) {
 	t := o.run.topic
 	t.tally.count(st, o, now)
 	for i := range st.Emit {

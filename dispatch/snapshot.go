@@ -47,8 +47,8 @@ type TopicSnapshot struct {
 }
 
 // Snapshot returns the state of the dispatcher.
-func (d *Dispatcher) Snapshot() Snapshot {
-	outage, _ := d.outage.lasting()
+func (d *watcher) Snapshot() Snapshot {
+	outage, _ := d.claimer.outage.lasting()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := Snapshot{
@@ -57,7 +57,7 @@ func (d *Dispatcher) Snapshot() Snapshot {
 	}
 	var now time.Duration
 	if d.phase != idle {
-		now = d.now()
+		now = d.engine.now()
 	}
 	late := d.late(now)
 	for _, t := range d.topics {
@@ -77,7 +77,7 @@ func (d *Dispatcher) Snapshot() Snapshot {
 }
 
 // late counts the handlers that are near their deadline. The caller holds mu.
-func (d *Dispatcher) late(now time.Duration) map[*topic]int {
+func (d *watcher) late(now time.Duration) map[*topic]int {
 	late := map[*topic]int{}
 	for _, c := range d.claims {
 		for i := range c.runs {
@@ -96,8 +96,8 @@ const unreadyAfter = 5 * time.Second
 // Ready returns nil while the dispatcher does its work, and otherwise why it
 // does not: it does not run, too many handlers outlived their deadline, or the
 // store has been failing for a while.
-func (d *Dispatcher) Ready() error {
-	outage, err := d.outage.lasting()
+func (d *watcher) Ready() error {
+	outage, err := d.claimer.outage.lasting()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {

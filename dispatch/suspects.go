@@ -35,11 +35,11 @@ type solitude struct {
 const lookEvery = 2 * time.Second
 
 // empty reports whether nothing is in hand, or about to be. The caller holds mu.
-func (d *Dispatcher) empty() bool { return d.held == 0 && d.claiming == 0 && d.zombies == 0 }
+func (d *claimer) empty() bool { return d.held == 0 && d.claiming == 0 && d.zombies == 0 }
 
 // makeWay plans what a message in solitude asks for: ok is false when it asks for
 // nothing. The caller holds mu.
-func (d *Dispatcher) makeWay(now time.Duration) (p plan, ok bool) {
+func (d *claimer) makeWay(now time.Duration) (p plan, ok bool) {
 	s := &d.solitude
 	late := s.topic != nil && now >= s.since+s.topic.Lease
 	switch {
@@ -65,7 +65,7 @@ func (d *Dispatcher) makeWay(now time.Duration) (p plan, ok bool) {
 
 // shouldLook reports whether to ask the store now what waits for solitude. The caller
 // holds mu.
-func (d *Dispatcher) shouldLook(now time.Duration) bool {
+func (d *claimer) shouldLook(now time.Duration) bool {
 	s := &d.solitude
 	if d.solitary == nil || s.run != nil || s.topic != nil || d.empty() || now < max(s.look, s.rest) {
 		return false
@@ -76,7 +76,7 @@ func (d *Dispatcher) shouldLook(now time.Duration) bool {
 
 // look asks the store whether a message waits for solitude, and begins to make way
 // for it. Where the store fails, claims tell.
-func (d *Dispatcher) look() {
+func (d *claimer) look() {
 	for lease, topics := range d.byLease() {
 		ctx, cancel := context.WithTimeout(d.claimIO, lookEvery)
 		began := time.Now()
@@ -88,7 +88,7 @@ func (d *Dispatcher) look() {
 		}
 		d.mu.Lock()
 		if s := &d.solitude; s.run == nil && s.topic == nil && d.byName[name] != nil {
-			s.topic, s.since = d.byName[name], d.now()
+			s.topic, s.since = d.byName[name], d.engine.now()
 		}
 		d.mu.Unlock()
 		return
@@ -96,7 +96,7 @@ func (d *Dispatcher) look() {
 }
 
 // byLease are the names of topics by the length of their leases.
-func (d *Dispatcher) byLease() map[time.Duration][]string {
+func (d *claimer) byLease() map[time.Duration][]string {
 	by := map[time.Duration][]string{}
 	for _, t := range d.topics {
 		by[t.Lease] = append(by[t.Lease], t.Name)
@@ -105,7 +105,7 @@ func (d *Dispatcher) byLease() map[time.Duration][]string {
 }
 
 // carries adds the weight of a run that was claimed. The caller holds mu.
-func (d *Dispatcher) carries(r *run, alone bool, now time.Duration) {
+func (d *claimer) carries(r *run, alone bool, now time.Duration) {
 	d.weight += r.weight
 	if s := &d.solitude; alone && store.Solitary(r.ds[0].Rescues) {
 		if s.topic == nil {
@@ -116,7 +116,7 @@ func (d *Dispatcher) carries(r *run, alone bool, now time.Duration) {
 }
 
 // came records what a claim brought. The caller holds mu.
-func (d *Dispatcher) came(runs int, alone bool, now time.Duration) {
+func (d *claimer) came(runs int, alone bool, now time.Duration) {
 	s := &d.solitude
 	s.quiet = runs == 0 && d.held == 0
 	if alone && s.topic != nil && s.run == nil {
@@ -125,23 +125,23 @@ func (d *Dispatcher) came(runs int, alone bool, now time.Duration) {
 }
 
 // laidDown subtracts the weight of a run that has ended. The caller holds mu.
-func (d *Dispatcher) laidDown(r *run) {
+func (d *claimer) laidDown(r *run) {
 	d.weight -= r.weight
 	switch s := &d.solitude; {
 	case s.run == r:
 		s.run = nil
-		d.backToWork(d.now())
+		d.backToWork(d.engine.now())
 		signal(d.claimKick)
 	case s.topic != nil && d.empty():
 		signal(d.claimKick)
 	case r.weight > 0: // others may have waited for that
-		r.topic.pace.wake(d.now())
+		r.topic.pace.wake(d.engine.now())
 		signal(d.claimKick)
 	}
 }
 
 // backToWork ends solitude, or the wait for it. The caller holds mu.
-func (d *Dispatcher) backToWork(now time.Duration) {
+func (d *claimer) backToWork(now time.Duration) {
 	s := &d.solitude
 	s.topic, s.quiet = nil, false
 	s.rest = now + max(now-s.since, 0)

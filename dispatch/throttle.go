@@ -2,11 +2,23 @@ package dispatch
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch/internal/limit"
 )
+
+// throttle says what may begin now.
+type throttle struct {
+	*engine
+	runner      *runner
+	settler     *settler
+	claimer     *claimer
+	watcher     *watcher
+	limitsMoved atomic.Bool // a limit shared with others may allow more
+	kept        uint64      // how often a limit held a topic back; mu of the engine guards it
+}
 
 // The functions in this file ask the limiters of a topic. Their callers hold mu.
 
@@ -30,7 +42,7 @@ type heldRun struct {
 
 // enter gives a run a slot, if its limits allow that. Otherwise the run is back
 // in its queue, held back or given back.
-func (d *Dispatcher) enter(t *topic, r *run, now time.Duration) bool {
+func (d *throttle) enter(t *topic, r *run, now time.Duration) bool {
 	by, wait, ok := t.pass(r)
 	if ok {
 		t.occupy(r)
@@ -123,25 +135,25 @@ func (t *topic) keys(r *run) []string {
 
 // exit tells the limiters that a call has ended, and lets what waited for that
 // begin.
-func (d *Dispatcher) exit(t *topic, c *call, o limit.Outcome, after, now time.Duration) {
+func (d *throttle) exit(t *topic, c *call, o limit.Outcome, after, now time.Duration) {
 	if len(t.Limits) == 0 {
 		return
 	}
 	for i, l := range t.Limits {
 		l.ended(c.keys[i], now-c.started, o, after)
-		l.notifyChange(d)
+		l.notifyChange(t.of)
 		d.recall(t, func(h *heldRun) bool { return h.by == l && h.key == c.keys[i] })
 	}
 	d.limitsOpen(t, now)
 }
 
 // limitsOpen lets what waits for the end of a call ask again, in all topics but one.
-func (d *Dispatcher) limitsOpen(but *topic, now time.Duration) {
+func (d *throttle) limitsOpen(but *topic, now time.Duration) {
 	for _, t := range d.topics {
 		if t != but && len(t.Limits) > 0 {
 			d.recall(t, func(h *heldRun) bool { return h.due == never })
-			d.wakeWorker(t)
-			d.wakeIfRoom(t, now)
+			d.runner.wakeWorker(t)
+			d.claimer.wakeIfRoom(t, now)
 		}
 	}
 }
@@ -162,7 +174,7 @@ func (c *call) outcome(err error, verdicts []error) (o limit.Outcome, after time
 }
 
 // recall lets held runs ask again.
-func (d *Dispatcher) recall(t *topic, which func(*heldRun) bool) {
+func (d *throttle) recall(t *topic, which func(*heldRun) bool) {
 	if len(t.held) == 0 {
 		return
 	}
@@ -178,26 +190,26 @@ func (d *Dispatcher) recall(t *topic, which func(*heldRun) bool) {
 }
 
 // sendAway releases a run until it is its turn.
-func (d *Dispatcher) sendAway(h heldRun, wait time.Duration) {
+func (d *throttle) sendAway(h heldRun, wait time.Duration) {
 	after := h.by.inner.Away(h.key, wait)
-	d.giveBack(h.run, min(after, pawl.MaxDelay), "limited by "+h.by.name)
+	d.settler.giveBack(h.run, min(after, pawl.MaxDelay), "limited by "+h.by.name)
 }
 
 // openAt sees to it that a topic is looked at again in time.
-func (d *Dispatcher) openAt(t *topic, now, wait time.Duration) {
+func (d *throttle) openAt(t *topic, now, wait time.Duration) {
 	if wait <= 0 {
 		return // a call that ends does it
 	}
 	t.opens = min(t.opens, now+wait)
-	if t.opens < d.watchAt {
-		d.watchAt = t.opens
+	if t.opens < d.watcher.watchAt {
+		d.watcher.watchAt = t.opens
 		signal(d.watchKick)
 	}
 }
 
 // open looks after topics whose limits may have opened or whose batches have waited
 // for long enough, and after what has waited for its limit for too long. It returns when to do so next.
-func (d *Dispatcher) open(now time.Duration) (next time.Duration) {
+func (d *throttle) open(now time.Duration) (next time.Duration) {
 	next = never
 	for _, t := range d.topics {
 		if t.forgive(now, -1); len(t.Limits) == 0 && t.BatchWait == 0 && t.opens == never {
@@ -206,8 +218,8 @@ func (d *Dispatcher) open(now time.Duration) (next time.Duration) {
 		if now >= t.opens {
 			t.opens = never
 			d.recall(t, func(h *heldRun) bool { return now >= h.due })
-			d.wakeWorker(t)
-			d.wakeIfRoom(t, now)
+			d.runner.wakeWorker(t)
+			d.claimer.wakeIfRoom(t, now)
 		}
 		for _, h := range slices.Clone(t.held) {
 			if last := h.run.claim.sent + stale; now >= last && h.run.state == aside {

@@ -280,7 +280,7 @@ func (t *topic) refill() {
 
 // filling reports whether the next batch is not full and may wait for more; it schedules
 // another look at the topic for when it no longer may.
-func (d *Dispatcher) filling(t *topic, now time.Duration) bool {
+func (d *throttle) filling(t *topic, now time.Duration) bool {
 	if t.BatchWait == 0 || t.waiting >= t.BatchSize || now >= t.fills {
 		return false
 	}

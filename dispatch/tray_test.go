@@ -11,7 +11,7 @@ import (
 // that is in the call waits for it, and is nowhere else.
 func TestWhatAFullCallLeavesStaysInOrder(t *testing.T) {
 	const extra = 300
-	d := &Dispatcher{settleKick: kick()}
+	d := assemble(&engine{settleKick: kick()})
 	runs := [3]*run{{}, {}, {}}
 	put := func(i int, r *run) {
 		st := store.Settlement{Token: pawl.Token{Seq: int64(i)}, Verdict: store.Ack}

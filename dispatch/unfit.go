@@ -13,7 +13,7 @@ import (
 // end of its lease only to be refused again. Whatever [store.Fit] detects never gets
 // here. It changes these settlements in the batch, and returns the refusals that are
 // left.
-func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refusal {
+func (d *settler) failUnfit(batch tray, refused []store.Refusal) []store.Refusal {
 	var again tray
 	var at []int
 	left := slices.DeleteFunc(slices.Clone(refused), func(r store.Refusal) bool {
@@ -24,7 +24,7 @@ func (d *Dispatcher) failUnfit(batch tray, refused []store.Refusal) []store.Refu
 		}
 		failed := store.Settlement{Token: st.Token, ID: st.ID}
 		err := pawl.Permanent(pawl.OfKind(pawl.KindEmit, fmt.Errorf("emit: %w", r.Err)))
-		d.failed(&failed, &o.run.ds[i], err, o.ran)
+		d.runner.failed(&failed, &o.run.ds[i], err, o.ran)
 		if failed.Verdict == store.Ack { // ignored: it is done, without what it emitted and marked
 			failed.Emit, failed.Marks = nil, nil
 		}
@@ -58,12 +58,12 @@ func isUnfit(st *store.Settlement, err error) bool {
 
 // endRuns ends runs here that a failure has ended in the store: the ack that it
 // replaces did not.
-func (d *Dispatcher) endRuns(batch tray) {
+func (d *settler) endRuns(batch tray) {
 	d.mu.Lock()
 	var endings []ending
 	for i := range batch.outs {
 		if !batch.outs[i].run.goesOn(&batch.items[i]) {
-			endings = append(endings, d.lose(batch.outs[i].run, d.now())...)
+			endings = append(endings, d.watcher.lose(batch.outs[i].run, d.engine.now())...)
 		}
 	}
 	d.mu.Unlock()

@@ -54,7 +54,7 @@ func recovered(v any) error {
 
 // judge turns what a handler returned for a delivery into its settlement. It
 // is called without mu.
-func (d *Dispatcher) judge(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+func (d *runner) judge(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
 	if panicked := d.tryToDecide(res, c, del, err, ran); panicked != nil {
 		*res = entry{outcome: outcome{given: res.given}}
 		d.decideOn(res, c, del, panicked, ran)
@@ -66,7 +66,7 @@ func (d *Dispatcher) judge(res *entry, c *call, del *pawl.Delivery, err error, r
 
 // tryToDecide is decideOn with an error whose methods may panic: a nil pointer in an error that is not nil, say. A
 // panic is returned.
-func (d *Dispatcher) tryToDecide(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) (panicked error) {
+func (d *runner) tryToDecide(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) (panicked error) {
 	if endless(err) {
 		return pawl.OfKind(pawl.KindPanic, fmt.Errorf("the handler returned a %T, which wraps itself", err))
 	}
@@ -79,7 +79,7 @@ func (d *Dispatcher) tryToDecide(res *entry, c *call, del *pawl.Delivery, err er
 	return nil
 }
 
-func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+func (d *runner) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
 	res.ran, res.waited = ran, -1
 	st := &res.settlement
 	st.Token, st.ID = del.Token, del.ID
@@ -100,7 +100,7 @@ func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error
 	}
 	if release, ok := errors.AsType[*pawl.ReleaseError](err); ok {
 		released(st, min(max(release.After, 0), pawl.MaxDelay), release.Reason)
-		d.givenBack(del, err, cause, release)
+		d.settler.givenBack(del, err, cause, release)
 		return
 	}
 	switch cause {
@@ -115,7 +115,7 @@ func (d *Dispatcher) decideOn(res *entry, c *call, del *pawl.Delivery, err error
 
 // acked fills in an ack, with what was emitted and marked. It fails if the store would not
 // accept that.
-func (d *Dispatcher) acked(st *store.Settlement, del *pawl.Delivery) error {
+func (d *runner) acked(st *store.Settlement, del *pawl.Delivery) error {
 	return acked(d.store, st, del)
 }
 
@@ -155,7 +155,7 @@ func released(st *store.Settlement, after time.Duration, reason string) {
 }
 
 // failed asks the policy about a failure, and reports the decision.
-func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
+func (d *runner) failed(st *store.Settlement, del *pawl.Delivery, err error, ran time.Duration) {
 	t := d.byName[del.Topic]
 	j := Judge{Store: d.store, Policy: policy.Func(d.decide), Owner: d.cfg.Owner}
 	attempt, decision := j.fail(st, &t.Topic, t.retries(), del, err, ran)
@@ -163,7 +163,7 @@ func (d *Dispatcher) failed(st *store.Settlement, del *pawl.Delivery, err error,
 }
 
 // tell reports a decision to the observer and to the log.
-func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
+func (d *runner) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decision *policy.Decision) {
 	if o := d.cfg.Observer; o != nil {
 		e := decision.Event
 		o.Decided(t.Name, e.Domain, e.Type, e.Phase, decision.Kind, decision.Rule,
@@ -174,9 +174,9 @@ func (d *Dispatcher) tell(t *topic, del *pawl.Delivery, a *policy.Attempt, decis
 		o.RetriedOften(t.Name)
 	}
 	if d.cfg.Events != nil {
-		d.happened(t, del, phaseOf(a), a, decision)
+		d.events.happened(t, del, phaseOf(a), a, decision)
 	}
-	d.logFailure(t, del, a, decision)
+	d.events.logFailure(t, del, a, decision)
 }
 
 // phaseOf is the phase of a failure.
@@ -189,7 +189,7 @@ func phaseOf(a *policy.Attempt) string {
 
 // decide asks the policy. One that panics or answers nothing must not end the
 // worker: the default rule decides then.
-func (d *Dispatcher) decide(a policy.Attempt) (decision policy.Decision) {
+func (d *runner) decide(a policy.Attempt) (decision policy.Decision) {
 	defer func() {
 		if v := recover(); v != nil {
 			d.cfg.Logger.Error("policy panicked; the default rule decides", "error", v)

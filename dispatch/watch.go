@@ -9,6 +9,20 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// watcher keeps leases alive, ends what takes too long, and tells others of this process.
+type watcher struct {
+	*engine
+	throttle   *throttle
+	runner     *runner
+	settler    *settler
+	claimer    *claimer
+	registered *registration // nil: it is not
+
+	// mu of the engine guards what follows.
+	watchAt time.Duration // when it looks next
+	beatAt  time.Duration // when leases are extended next
+}
+
 // graceLost is how long a handler whose lease is lost has to return before its slot is
 // released.
 const graceLost = time.Second
@@ -41,20 +55,20 @@ type abandonment struct {
 // watchLoop enforces times: leases that run out, deadlines, handlers that do not
 // return, messages that wait here for too long. It keeps no timer per message; it looks
 // through what is held when something in it may be due.
-func (d *Dispatcher) watchLoop() {
+func (d *watcher) watchLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		var endings []ending
 		var abandoned []abandonment
 		d.mu.Lock()
-		now := d.now()
-		if d.limitsMoved.Swap(false) {
-			d.limitsOpen(nil, now)
+		now := d.engine.now()
+		if d.throttle.limitsMoved.Swap(false) {
+			d.throttle.limitsOpen(nil, now)
 		}
 		if now >= d.watchAt {
 			endings, abandoned = d.watch(now)
-			d.watchAt = min(d.watchAt, d.open(now))
+			d.watchAt = min(d.watchAt, d.throttle.open(now))
 		}
 		wait := min(d.watchAt-now, time.Hour)
 		if d.cfg.Observer != nil && d.held > 0 {
@@ -77,7 +91,7 @@ func (d *Dispatcher) watchLoop() {
 }
 
 // watch looks through the claims in which something is due. The caller holds mu.
-func (d *Dispatcher) watch(now time.Duration) (endings []ending, abandoned []abandonment) {
+func (d *watcher) watch(now time.Duration) (endings []ending, abandoned []abandonment) {
 	d.watchAt = never
 	for i := len(d.claims) - 1; i >= 0; i-- { // from the end: claims may leave meanwhile
 		if i >= len(d.claims) {
@@ -99,16 +113,16 @@ func (d *Dispatcher) watch(now time.Duration) (endings []ending, abandoned []aba
 }
 
 // watchRun looks after one run and notes when to look again.
-func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, abandoned []abandonment) {
+func (d *watcher) watchRun(r *run, now time.Duration) (endings []ending, abandoned []abandonment) {
 	c := r.claim
 	switch r.state {
 	case aside, waiting:
 		switch {
 		case now >= r.until:
-			d.drop(r)
+			d.settler.drop(r)
 		case r.state == waiting && now >= c.sent+r.topic.stale():
 			d.tooSlow(r.topic, now)
-			d.giveBack(r, 0, "waited too long in this process")
+			d.settler.giveBack(r, 0, "waited too long in this process")
 		case r.state == waiting:
 			c.check = min(c.check, c.sent+r.topic.stale())
 		}
@@ -144,13 +158,13 @@ func (d *Dispatcher) watchRun(r *run, now time.Duration) (endings []ending, aban
 // lose takes note that the lease of a run is lost. What waits is forgotten; what
 // runs is told, and its lane stays closed here until the handler returns. A
 // batch is told when all its leases are lost. The caller holds mu.
-func (d *Dispatcher) lose(r *run, now time.Duration) []ending {
+func (d *watcher) lose(r *run, now time.Duration) []ending {
 	if r.lost || r.state == over {
 		return nil
 	}
 	r.lost = true
 	if r.state != running {
-		d.drop(r)
+		d.settler.drop(r)
 		return nil
 	}
 	if r.call == nil {
@@ -176,7 +190,7 @@ func (d *Dispatcher) lose(r *run, now time.Duration) []ending {
 
 // tooSlow takes into account that what runs now takes longer than measured, so
 // that less is held. The caller holds mu.
-func (d *Dispatcher) tooSlow(t *topic, now time.Duration) {
+func (d *watcher) tooSlow(t *topic, now time.Duration) {
 	for _, c := range d.claims {
 		for i := range c.runs {
 			if r := &c.runs[i]; r.topic == t && r.call != nil {
@@ -188,12 +202,12 @@ func (d *Dispatcher) tooSlow(t *topic, now time.Duration) {
 
 // abandon releases the slot of a call whose handler does not return: it is a zombie
 // from now on, and its lanes stay closed here until it returns. The caller holds mu.
-func (d *Dispatcher) abandon(c *call) abandonment {
+func (d *watcher) abandon(c *call) abandonment {
 	t := c.parts[0].run.topic
 	a := abandonment{call: c}
 	c.abandoned = true
 	t.vacate(c)
-	d.exit(t, c, limit.Refused, 0, d.now())
+	d.throttle.exit(t, c, limit.Refused, 0, d.engine.now())
 	t.workers--
 	t.zombies++
 	d.zombies++
@@ -202,24 +216,24 @@ func (d *Dispatcher) abandon(c *call) abandonment {
 		d.close(p.run)
 		p.run.call = nil
 		if p.run.lost {
-			d.drop(p.run)
+			d.settler.drop(p.run)
 		}
 	}
-	d.wakeWorker(t)
-	d.tellDrain()
+	d.runner.wakeWorker(t)
+	d.engine.tellDrain()
 	return a
 }
 
 // settleAbandoned settles what an abandoned call was at: as failed, or as
 // released if the process is about to stop. The handler may still be at the
 // delivery; only what it may not change is read.
-func (d *Dispatcher) settleAbandoned(a abandonment) {
+func (d *watcher) settleAbandoned(a abandonment) {
 	for _, r := range a.runs {
 		d.mu.Lock()
 		if r.state == running && r.lost {
-			d.drop(r)
+			d.settler.drop(r)
 		}
-		open, now, until := r.state == running, d.now(), r.until
+		open, now, until := r.state == running, d.engine.now(), r.until
 		d.mu.Unlock()
 		if !open {
 			continue
@@ -228,14 +242,14 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 		about := pawl.Message{ID: was.ID, Topic: was.Topic, Headers: a.call.trace}
 		del := pawl.Delivery{Message: about, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
 		res := entry{outcome: outcome{given: true}}
-		d.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
+		d.runner.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {
 			res.settlement.After = max(until-now, 0) // no other worker may have it while it still runs here
 		}
 		d.mu.Lock()
-		d.record(r, &res)
+		d.settler.record(r, &res)
 		if r.state == running { // an ack, or a retry at the tail, ends one message only
-			d.giveBack(r, max(r.until-d.now(), 0), "behind a message that was given up")
+			d.settler.giveBack(r, max(r.until-d.engine.now(), 0), "behind a message that was given up")
 		}
 		d.mu.Unlock()
 	}
@@ -243,7 +257,7 @@ func (d *Dispatcher) settleAbandoned(a abandonment) {
 
 // abandonedReturned cleans up after an abandoned call whose handler has returned after all. The
 // caller holds mu.
-func (d *Dispatcher) abandonedReturned(c *call) {
+func (d *watcher) abandonedReturned(c *call) {
 	for _, p := range c.parts {
 		d.reopen(p.run)
 	}
@@ -254,7 +268,7 @@ func (d *Dispatcher) abandonedReturned(c *call) {
 }
 
 // close keeps a lane from being started in this process. The caller holds mu.
-func (d *Dispatcher) close(r *run) {
+func (d *watcher) close(r *run) {
 	if !r.shut {
 		r.shut = true
 		d.closed[r.lane()]++
@@ -262,7 +276,7 @@ func (d *Dispatcher) close(r *run) {
 }
 
 // reopen ends what close began. The caller holds mu.
-func (d *Dispatcher) reopen(r *run) {
+func (d *watcher) reopen(r *run) {
 	if !r.shut {
 		return
 	}
@@ -276,7 +290,7 @@ func (d *Dispatcher) reopen(r *run) {
 const loadEvery = time.Second
 
 // observeLoad tells the observer how full the topics are.
-func (d *Dispatcher) observeLoad() {
+func (d *watcher) observeLoad() {
 	o := d.cfg.Observer
 	if o == nil {
 		return
@@ -295,7 +309,7 @@ func (d *Dispatcher) observeLoad() {
 
 // tellLost reports to the observer the deliveries whose lease had ended. Losses are
 // noticed under mu, so they are reported later, without it.
-func (d *Dispatcher) tellLost(o Observer) {
+func (d *watcher) tellLost(o Observer) {
 	lost := map[string]int{}
 	d.mu.Lock()
 	for _, t := range d.topics {

@@ -26,7 +26,7 @@ func TestStoreThatWentBackIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.io = context.Background()
-	g := &registration{of: d, entries: primary, key: roster.Prefix + "w"}
+	g := &registration{of: d.watcher, entries: primary, key: roster.Prefix + "w"}
 	say := func(want int, what string) {
 		t.Helper()
 		if err := g.say(); err != nil {

@@ -33,7 +33,7 @@ type part struct {
 // wakeWorker makes sure that a worker takes the best run of a topic, if it may be
 // started. One is woken at a time, and wakes the next one: so few are woken for quick
 // work, and all for slow work. The caller holds mu.
-func (d *Dispatcher) wakeWorker(t *topic) {
+func (d *runner) wakeWorker(t *topic) {
 	if t.waking > 0 || t.waitingRuns == 0 || !d.starting() || t.best() == nil {
 		return
 	}
@@ -47,12 +47,12 @@ func (d *Dispatcher) wakeWorker(t *topic) {
 	if t.workers < t.Concurrency {
 		t.workers++
 		t.waking++
-		go (&worker{d: d, t: t, wake: kick()}).loop()
+		go (&worker{d: t.of, t: t, wake: kick()}).loop()
 	}
 }
 
 // starting reports whether anything may be started. The caller holds mu.
-func (d *Dispatcher) starting() bool { return d.phase == working }
+func (d *runner) starting() bool { return d.phase == working }
 
 func (w *worker) loop() {
 	w.d.mu.Lock()
@@ -131,21 +131,21 @@ func (w *worker) park() bool {
 
 // next takes the best run that may be started, and a slot for it. The caller
 // holds mu.
-func (d *Dispatcher) next(t *topic, now time.Duration) *run {
+func (d *runner) next(t *topic, now time.Duration) *run {
 	if !d.starting() {
 		return nil
 	}
 	t.forgive(now, -1)
 	for {
 		r := t.best()
-		if r == nil || d.filling(t, now) {
+		if r == nil || d.throttle.filling(t, now) {
 			return nil
 		}
 		t.take(r)
 		switch {
 		case !r.usable(now):
-			d.giveUp(r, now, "waited too long in this process")
-		case d.enter(t, r, now):
+			d.settler.giveUp(r, now, "waited too long in this process")
+		case d.throttle.enter(t, r, now):
 			return r
 		case r.state == waiting:
 			return nil // a limit for all of them is reached
@@ -336,7 +336,7 @@ func verdictOf(err error, verdicts []error, i int) error {
 
 // recordPart records the verdicts over the next messages of a run, up to the
 // first that ends it. The caller holds mu.
-func (d *Dispatcher) recordPart(p part, results []entry, now time.Duration) {
+func (d *runner) recordPart(p part, results []entry, now time.Duration) {
 	r := p.run
 	r.carryHolds(results)
 	for i := range results {
@@ -344,10 +344,10 @@ func (d *Dispatcher) recordPart(p part, results []entry, now time.Duration) {
 			return
 		}
 		if r.lost || now >= r.until {
-			d.drop(r)
+			d.settler.drop(r)
 			return
 		}
-		d.record(r, &results[i])
+		d.settler.record(r, &results[i])
 	}
 }
 
