@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -18,6 +19,11 @@ type explained struct {
 	*testing.T
 	*memory.Store
 	now time.Time
+}
+
+// Skip is that of the store, not of the test.
+func (e *explained) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+	return e.Store.Skip(ctx, reason, ids...)
 }
 
 func newExplained(t *testing.T) *explained {

@@ -9,7 +9,7 @@ import (
 )
 
 // look is how the meter looks at the topics. s.mu is locked.
-func (s *Store) look(now time.Time) bound.Look {
+func (s *core) look(now time.Time) bound.Look {
 	return bound.Look{
 		Now: now,
 		Most: func(name string) int64 {
@@ -27,7 +27,7 @@ func (s *Store) look(now time.Time) bound.Look {
 }
 
 // leased counts the messages of a topic that somebody holds.
-func (s *Store) leased(name string) (n int64) {
+func (s *core) leased(name string) (n int64) {
 	for _, l := range s.lanes {
 		if l.topic.Name == name && l.lease != nil {
 			n += int64(l.lease.run)
@@ -37,7 +37,7 @@ func (s *Store) leased(name string) (n int64) {
 }
 
 // Full implements [store.Topics].
-func (s *Store) Full(ctx context.Context, topics ...string) ([]*store.TopicFullError, error) {
+func (s *registry) Full(ctx context.Context, topics ...string) ([]*store.TopicFullError, error) {
 	now, err := s.enter(ctx, "full")
 	if err != nil {
 		return nil, err

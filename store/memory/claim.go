@@ -11,7 +11,7 @@ import (
 )
 
 // Claim implements [store.Store].
-func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+func (s *core) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
 	if err := store.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	}
 	defer s.mu.Unlock()
 	defer s.setAlarm(now)
-	c := claim{Store: s, now: now, terms: terms, fence: sqlstore.NewFence(), suspects: terms.Suspects}
+	c := claim{core: s, now: now, terms: terms, fence: sqlstore.NewFence(), suspects: terms.Suspects}
 	if terms.Alone && c.solitary(wants) {
 		return c.out, nil
 	}
@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 
 // claim is one call of Claim.
 type claim struct {
-	*Store
+	*core
 	now   time.Time
 	terms store.Lease
 	fence int64
@@ -57,7 +57,7 @@ func (c *claim) solitary(wants []store.Want) bool {
 
 // waits returns the best lane of a topic whose message waits for solitude and may
 // begin it.
-func (s *Store) waits(topic string, now time.Time, lease time.Duration) *lane {
+func (s *core) waits(topic string, now time.Time, lease time.Duration) *lane {
 	t := s.topics[topic]
 	if t == nil || t.paused(now) || t.totals.Deaths.Until(lease).After(now) {
 		return nil
@@ -73,7 +73,7 @@ func (s *Store) waits(topic string, now time.Time, lease time.Duration) *lane {
 }
 
 // Solitary implements [store.Solitude].
-func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
+func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
 	now, err := s.enter(ctx, "solitary")
 	if err != nil {
 		return "", err
@@ -167,7 +167,7 @@ func (c *claim) park(l *lane) bool {
 }
 
 // isParked reports whether a lane is parked behind a dead letter.
-func (s *Store) isParked(l *lane) bool {
+func (s *core) isParked(l *lane) bool {
 	return l.topic.Park && l.keyed && l.topic.deadKeys[l.key] > 0
 }
 
@@ -207,7 +207,7 @@ func since(now, at time.Time) time.Duration {
 }
 
 // Extend implements [store.Store].
-func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
+func (s *core) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
 	if err := store.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Tok
 
 // held returns the lane and the message that a token is good for; no message if
 // it is stale.
-func (s *Store) held(tok pawl.Token) (*lane, *message) {
+func (s *core) held(tok pawl.Token) (*lane, *message) {
 	l := s.lanes[tok.Lane]
 	if l == nil || l.lease == nil || l.lease.fence != tok.Fence {
 		return nil, nil

@@ -14,8 +14,11 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// inspector looks at messages, dead letters and results, and moves them.
+type inspector struct{ *core }
+
 // Get implements [store.Inspector].
-func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+func (s *inspector) Get(ctx context.Context, id string) (store.Record, error) {
 	now, err := s.enter(ctx, "get")
 	if err != nil {
 		return store.Record{}, err
@@ -49,7 +52,7 @@ func (m *message) record() store.Record {
 }
 
 // List implements [store.Inspector].
-func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return s.list(ctx, f.Limit, func(m *message) bool {
 		state := m.state()
 		live := state == store.Waiting || state == store.Delayed || state == store.Leased
@@ -61,7 +64,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 }
 
 // Dead implements [store.DeadLetters].
-func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+func (s *inspector) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
 	dead := s.list(ctx, f.Limit, func(m *message) bool {
 		return m.state() == store.IsDead && f.Matches(&m.Record)
 	}, func(a, b *message) int { return cmp.Compare(a.death, b.death) })
@@ -75,7 +78,7 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 }
 
 // list yields what matches, in order, as it is when the listing begins.
-func (s *Store) list(ctx context.Context, limit int, match func(*message) bool, order func(a, b *message) int,
+func (s *inspector) list(ctx context.Context, limit int, match func(*message) bool, order func(a, b *message) int,
 ) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		if _, err := s.enter(ctx, "list"); err != nil {
@@ -106,7 +109,7 @@ func (s *Store) list(ctx context.Context, limit int, match func(*message) bool, 
 }
 
 // Cancel implements [store.Inspector].
-func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *inspector) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "cancel", ids, func(m *message) error {
 		if state := m.state(); state != store.Waiting && state != store.Delayed {
 			return &store.Error{Op: "message is " + string(state), Code: store.ErrConflict}
@@ -118,11 +121,11 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, er
 }
 
 // RunNow implements [store.Inspector].
-func (s *Store) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *inspector) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "run", ids, s.runNow)
 }
 
-func (s *Store) runNow(m *message) error {
+func (s *inspector) runNow(m *message) error {
 	switch state := m.state(); state {
 	case store.Delayed:
 		s.close(m.lane, s.now())
@@ -134,7 +137,7 @@ func (s *Store) runNow(m *message) error {
 }
 
 // Skip implements [store.Inspector].
-func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "skip", ids, func(m *message) error {
 		if err := s.runNow(m); err != nil {
 			return err
@@ -146,13 +149,13 @@ func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (map[str
 }
 
 // takeOut removes a message that is not leased, for good.
-func (s *Store) takeOut(m *message) {
+func (s *inspector) takeOut(m *message) {
 	s.leaveLane(m)
 	s.forget(m)
 }
 
 // leaveLane takes a message that is not leased out of its lane.
-func (s *Store) leaveLane(m *message) {
+func (s *inspector) leaveLane(m *message) {
 	l := m.lane
 	if l.heap == &l.topic.ready || l.delayed {
 		l.move(nil) // its place depends on its first message
@@ -164,13 +167,13 @@ func (s *Store) leaveLane(m *message) {
 }
 
 // forget removes a message for good.
-func (s *Store) forget(m *message) {
+func (s *inspector) forget(m *message) {
 	s.freeUnique(&m.Message)
 	delete(s.messages, m.ID)
 }
 
 // each does something to messages by id, and collects why it could not.
-func (s *Store) each(ctx context.Context, op string, ids []string, do func(*message) error) (map[string]error, error) {
+func (s *inspector) each(ctx context.Context, op string, ids []string, do func(*message) error) (map[string]error, error) {
 	now, err := s.enter(ctx, op)
 	if err != nil {
 		return nil, err
@@ -190,7 +193,7 @@ func (s *Store) each(ctx context.Context, op string, ids []string, do func(*mess
 }
 
 // eachDead is each for dead letters.
-func (s *Store) eachDead(ctx context.Context, op string, ids []string,
+func (s *inspector) eachDead(ctx context.Context, op string, ids []string,
 	do func(*message) error) (map[string]error, error) {
 	return s.each(ctx, op, ids, func(m *message) error {
 		if m.State != store.IsDead {
@@ -201,11 +204,11 @@ func (s *Store) eachDead(ctx context.Context, op string, ids []string,
 }
 
 // Replay implements [store.DeadLetters].
-func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (s *inspector) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, false, ids)
 }
 
-func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
+func (s *inspector) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
@@ -214,7 +217,7 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 	return s.eachDead(ctx, "replay", ids, func(m *message) error { return s.replay(m, topic, keep) })
 }
 
-func (s *Store) replay(m *message, to string, keep bool) error {
+func (s *inspector) replay(m *message, to string, keep bool) error {
 	now := s.now()
 	if m.Unique.For <= 0 {
 		there := m.Message
@@ -244,7 +247,7 @@ func (s *Store) replay(m *message, to string, keep bool) error {
 }
 
 // removeDead takes a message out of the dead letters.
-func (s *Store) removeDead(m *message) {
+func (s *inspector) removeDead(m *message) {
 	t := s.topics[m.Topic]
 	t.totals.Dead--
 	if m.Key == nil {
@@ -257,7 +260,7 @@ func (s *Store) removeDead(m *message) {
 }
 
 // Purge implements [store.DeadLetters].
-func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *inspector) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "purge", ids, func(m *message) error {
 		s.removeDead(m)
 		s.topics[m.Topic].totals.Purged++
@@ -267,7 +270,7 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 }
 
 // Amend implements [store.DeadLetters].
-func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
+func (s *inspector) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
 	refused, err := store.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
@@ -299,7 +302,7 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 }
 
 // Bury implements [store.DeadLetters].
-func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+func (s *inspector) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
 	fit, refused, err := store.AdmitBury(letters)
 	if err != nil {
 		return nil, err

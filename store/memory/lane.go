@@ -63,7 +63,7 @@ func (l *lane) move(to *laneHeap) {
 
 // place gives a message its lane: its home, or one of its own until it is
 // visible.
-func (s *Store) place(t *topic, m *message, visible, now time.Time) {
+func (s *core) place(t *topic, m *message, visible, now time.Time) {
 	s.seq++
 	m.seq = s.seq
 	if m.visible.IsZero() { // a delayed message keeps its rank when it joins its lane
@@ -84,7 +84,7 @@ func (s *Store) place(t *topic, m *message, visible, now time.Time) {
 }
 
 // home is the lane that a visible message belongs to.
-func (s *Store) home(t *topic, m *message) *lane {
+func (s *core) home(t *topic, m *message) *lane {
 	if m.Key == nil || t.Order != store.OrderKey {
 		return &lane{id: m.seq, topic: t}
 	}
@@ -97,7 +97,7 @@ func (s *Store) home(t *topic, m *message) *lane {
 }
 
 // open makes a lane claimable, or forgets it when it is empty.
-func (s *Store) open(l *lane) {
+func (s *core) open(l *lane) {
 	delete(s.lanes, l.id)
 	l.lease, l.until = nil, time.Time{}
 	if len(l.queue) == 0 {
@@ -113,13 +113,13 @@ func (s *Store) open(l *lane) {
 }
 
 // close keeps a lane from being claimed until then.
-func (s *Store) close(l *lane, until time.Time) {
+func (s *core) close(l *lane, until time.Time) {
 	l.lease, l.until = nil, until
 	s.watch(l)
 }
 
 // watch puts a leased or closed lane among the due ones, by its until.
-func (s *Store) watch(l *lane) {
+func (s *core) watch(l *lane) {
 	s.due.Less = byUntil
 	s.lanes[l.id] = l
 	l.move(&s.due)

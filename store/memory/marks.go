@@ -87,7 +87,7 @@ func (ms *marks) apply(now time.Time, m *pawl.Mark, version int64) bool {
 }
 
 // PutMarks implements [store.Shared].
-func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
+func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
 	receipts, err := store.AdmitMarks(marks)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkR
 }
 
 // GetMarks implements [store.Shared].
-func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
+func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func ownMark(m store.Marked) store.Marked {
 
 // ListMarks implements [store.Shared]. It yields the keys that there are when it
 // begins.
-func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
+func (s *side) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return func(yield func(store.Marked, error) bool) {
 		err := store.AdmitScope("list marks", scope)
 		var keys []string
@@ -165,7 +165,7 @@ func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[s
 	}
 }
 
-func (s *Store) markKeys(ctx context.Context, scope, prefix string) ([]string, error) {
+func (s *side) markKeys(ctx context.Context, scope, prefix string) ([]string, error) {
 	if _, err := s.enter(ctx, "list marks"); err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *Store) markKeys(ctx context.Context, scope, prefix string) ([]string, e
 }
 
 // Forget implements [store.Shared].
-func (s *Store) Forget(ctx context.Context, scope string) error {
+func (s *side) Forget(ctx context.Context, scope string) error {
 	if err := store.AdmitScope("forget", scope); err != nil {
 		return err
 	}

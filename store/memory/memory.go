@@ -24,6 +24,14 @@ type Config struct {
 
 // Store keeps messages in memory. Make one with [New].
 type Store struct {
+	*core
+	*inspector
+	*registry
+	*side
+}
+
+// core carries messages, under one lock.
+type core struct {
 	now         func() time.Time
 	description store.Description
 
@@ -95,7 +103,7 @@ func New(c Config) *Store {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Store{
+	s := &core{
 		now:         c.Now,
 		description: Description(),
 		topics:      map[string]*topic{},
@@ -107,11 +115,12 @@ func New(c Config) *Store {
 		entries:     map[string]store.Entry{},
 		marks:       marks{scopes: map[string]map[string]store.Marked{}},
 	}
+	return &Store{s, &inspector{s}, &registry{s}, &side{s}}
 }
 
 // enter locks the store for one call and lets everything due happen. The
 // caller unlocks unless there is an error.
-func (s *Store) enter(ctx context.Context, op string) (time.Time, error) {
+func (s *core) enter(ctx context.Context, op string) (time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, &store.Error{Op: op, Err: err}
 	}
@@ -126,7 +135,7 @@ func (s *Store) enter(ctx context.Context, op string) (time.Time, error) {
 }
 
 // Append implements [store.Store].
-func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -156,7 +165,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 
 // append stores one message, unless it is there; then it returns the id of what
 // is there.
-func (s *Store) append(now time.Time, id string, m pawl.Message) (duplicateOf string) {
+func (s *core) append(now time.Time, id string, m pawl.Message) (duplicateOf string) {
 	t := s.topic(m.Topic)
 	m.ID = id
 	if s.find(now, id) != nil {
@@ -182,7 +191,7 @@ func own(m pawl.Message) pawl.Message {
 }
 
 // find returns the message with that id, unless its retention has ended.
-func (s *Store) find(now time.Time, id string) *message {
+func (s *core) find(now time.Time, id string) *message {
 	m := s.messages[id]
 	if m != nil && m.State == store.Acked && !m.forget.After(now) {
 		delete(s.messages, id)
@@ -192,7 +201,7 @@ func (s *Store) find(now time.Time, id string) *message {
 }
 
 // takeUnique takes the message's unique key, or returns who has it.
-func (s *Store) takeUnique(now time.Time, m *pawl.Message) (first string) {
+func (s *core) takeUnique(now time.Time, m *pawl.Message) (first string) {
 	if m.Unique.Key == "" {
 		return ""
 	}
@@ -209,7 +218,7 @@ func (s *Store) takeUnique(now time.Time, m *pawl.Message) (first string) {
 }
 
 // freeUnique gives up a unique key that was taken while the message lives.
-func (s *Store) freeUnique(m *pawl.Message) {
+func (s *core) freeUnique(m *pawl.Message) {
 	if k := keyOf(m); s.uniques[k].while && s.uniques[k].id == m.ID {
 		delete(s.uniques, k)
 	}
@@ -225,7 +234,7 @@ func uniqueScope(m *pawl.Message) string {
 	return "scope " + m.Unique.Scope
 }
 
-func (s *Store) remember(now time.Time, batch string, o outcome) {
+func (s *core) remember(now time.Time, batch string, o outcome) {
 	if batch == "" {
 		return
 	}
@@ -238,7 +247,7 @@ func (s *Store) remember(now time.Time, batch string, o outcome) {
 }
 
 // topic returns the topic, created with default settings if need be.
-func (s *Store) topic(name string) *topic {
+func (s *core) topic(name string) *topic {
 	t := s.topics[name]
 	if t == nil {
 		t = &topic{Topic: store.NewTopic(name), keyed: map[string]*lane{}, deadKeys: map[string]int{}}
@@ -248,7 +257,7 @@ func (s *Store) topic(name string) *topic {
 }
 
 // Close implements [store.Store]. What the store held is gone.
-func (s *Store) Close() error {
+func (s *core) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -259,7 +268,7 @@ func (s *Store) Close() error {
 }
 
 // Describe implements [store.Describer].
-func (s *Store) Describe() store.Description { return s.description }
+func (s *core) Describe() store.Description { return s.description }
 
 // Description is what this backend keeps.
 func Description() store.Description {

@@ -10,7 +10,7 @@ import (
 const paceScope = ""
 
 // Reserve implements [store.Shared].
-func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
+func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
 	paces, err := store.AdmitPaces(paces)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 )
 
 // RemoveTopic implements [store.Topics].
-func (s *Store) RemoveTopic(ctx context.Context, name string) error {
+func (s *registry) RemoveTopic(ctx context.Context, name string) error {
 	if _, err := s.enter(ctx, "remove topic"); err != nil {
 		return err
 	}

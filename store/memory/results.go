@@ -10,7 +10,7 @@ import (
 
 // results are the messages of a topic with from < seq <= to that are neither acked
 // nor dead, by seq.
-func (s *Store) results(op, topic string, from, to int64) (found []*message, err error) {
+func (s *inspector) results(op, topic string, from, to int64) (found []*message, err error) {
 	t := s.topics[topic]
 	if t == nil {
 		return nil, nil
@@ -28,7 +28,7 @@ func (s *Store) results(op, topic string, from, to int64) (found []*message, err
 }
 
 // ScanResults implements [store.Results].
-func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result, int64, error) {
+func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result, int64, error) {
 	if err := store.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limi
 }
 
 // RemoveResults implements [store.Results].
-func (s *Store) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
+func (s *inspector) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
 	if err := store.AdmitScan(topic, upTo, 1); err != nil {
 		return 0, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Settle implements [store.Store].
-func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+func (s *core) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 	refused, err := store.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func inLaneOrder(items []store.Settlement) []int {
 }
 
 // settle ends one delivery; false if its token is stale.
-func (s *Store) settle(now time.Time, st *store.Settlement) bool {
+func (s *core) settle(now time.Time, st *store.Settlement) bool {
 	l, m := s.held(st.Token)
 	if m == nil {
 		return false
@@ -84,7 +84,7 @@ func (s *Store) settle(now time.Time, st *store.Settlement) bool {
 }
 
 // ack forgets a message and lets what it emitted appear.
-func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
+func (s *core) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 	last := l.leave(m)
 	l.topic.totals.Acked++
 	l.topic.totals.LastAck = now
@@ -110,7 +110,7 @@ func (s *Store) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 }
 
 // retryAtTail makes a message a delayed one; its lane and the rest of its run go on.
-func (s *Store) retryAtTail(now time.Time, l *lane, m *message, st *store.Settlement) {
+func (s *core) retryAtTail(now time.Time, l *lane, m *message, st *store.Settlement) {
 	due := now.Add(st.After)
 	m.fail(now, st, due)
 	last := l.leave(m)
@@ -122,7 +122,7 @@ func (s *Store) retryAtTail(now time.Time, l *lane, m *message, st *store.Settle
 
 // end ends a lease. The lane stays closed for after; an empty lane of one's own
 // has nothing to hold back.
-func (s *Store) end(l *lane, now time.Time, after time.Duration) {
+func (s *core) end(l *lane, now time.Time, after time.Duration) {
 	if after > 0 && (l.keyed || len(l.queue) > 0) {
 		s.close(l, now.Add(after))
 		return
@@ -160,7 +160,7 @@ func (m *message) throttle(now time.Time) {
 }
 
 // makeDead makes a message, which is in no lane any more, a dead letter.
-func (s *Store) makeDead(m *message, now time.Time, kind pawl.Kind, reason string) {
+func (s *core) makeDead(m *message, now time.Time, kind pawl.Kind, reason string) {
 	m.State, m.DeadAt, m.Kind, m.Reason = store.IsDead, now, kind, reason
 	m.Throttles, m.ThrottledSince = 0, time.Time{}
 	m.Fingerprint = fingerprint.Of(kind, reason)
@@ -169,7 +169,7 @@ func (s *Store) makeDead(m *message, now time.Time, kind pawl.Kind, reason strin
 }
 
 // storeDead puts a message among the dead letters.
-func (s *Store) storeDead(m *message) {
+func (s *core) storeDead(m *message) {
 	s.deaths++
 	m.lane, m.death = nil, s.deaths
 	s.topics[m.Topic].totals.Dead++

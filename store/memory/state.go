@@ -12,8 +12,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// side is what processes share beside messages: entries, marks and rates.
+type side struct{ *core }
+
 // GetState implements [store.Shared].
-func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
+func (s *side) GetState(ctx context.Context, key string) (store.Entry, error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
@@ -35,7 +38,7 @@ func ownEntry(e store.Entry) store.Entry {
 }
 
 // PutState implements [store.Shared].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
+func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
@@ -55,7 +58,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 }
 
 // DeleteState implements [store.Shared].
-func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
+func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 }
 
 // ListState implements [store.Shared]. It yields what there is when it begins.
-func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if _, err := s.enter(ctx, "list state"); err != nil {
 			yield(store.Entry{}, err)
@@ -99,7 +102,7 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 }
 
 // Clock implements [store.Shared].
-func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+func (s *side) Clock(ctx context.Context) (time.Time, error) {
 	now, err := s.enter(ctx, "clock")
 	if err == nil {
 		s.mu.Unlock()

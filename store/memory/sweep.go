@@ -10,7 +10,7 @@ import (
 
 // sweep processes everything that is due: delayed messages join their lanes, closed
 // lanes open, ended leases are rescued, retained messages are forgotten.
-func (s *Store) sweep(now time.Time) {
+func (s *core) sweep(now time.Time) {
 	for len(s.due.Lanes) > 0 && !s.due.Lanes[0].until.After(now) {
 		l := s.due.Lanes[0]
 		switch {
@@ -32,7 +32,7 @@ func (s *Store) sweep(now time.Time) {
 
 // rescue ends a lease that was not settled. Only the first message of the run can be
 // the cause.
-func (s *Store) rescue(l *lane) {
+func (s *core) rescue(l *lane) {
 	m := l.queue[0]
 	a := sqlstore.RescuedAttempt(m.Attempts, l.lease.Owner, l.lease.started, l.until, l.lease.hard)
 	if l.lease.Alone {

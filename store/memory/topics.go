@@ -10,8 +10,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// registry has the topics: settings, pauses and figures.
+type registry struct{ *core }
+
 // Topic implements [store.Topics].
-func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
+func (s *registry) Topic(ctx context.Context, name string) (store.Topic, error) {
 	if _, err := s.enter(ctx, "topic"); err != nil {
 		return store.Topic{}, err
 	}
@@ -24,7 +27,7 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 }
 
 // Declare implements [store.Topics].
-func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
+func (s *registry) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -46,7 +49,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 }
 
 // Alter implements [store.Topics].
-func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
+func (s *registry) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
 	if err := to.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -73,7 +76,7 @@ func (t *topic) empty() bool {
 }
 
 // Pause implements [store.Topics].
-func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
+func (s *registry) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
 	if err := pawl.ValidTopic(name); err != nil {
 		return err
 	}
@@ -91,7 +94,7 @@ func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, rea
 }
 
 // Resume implements [store.Topics].
-func (s *Store) Resume(ctx context.Context, name string) error {
+func (s *registry) Resume(ctx context.Context, name string) error {
 	if _, err := s.enter(ctx, "resume"); err != nil {
 		return err
 	}
@@ -108,7 +111,7 @@ func (t *topic) paused(now time.Time) bool {
 }
 
 // Stats implements [store.Topics].
-func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
+func (s *registry) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
 	now, err := s.enter(ctx, "stats")
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 )
 
 // Listen implements [store.Waker].
-func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+func (s *core) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
 	now, err := s.enter(ctx, "listen")
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, 
 }
 
 // wake notifies the listeners of a topic.
-func (s *Store) wake(topic string) {
+func (s *core) wake(topic string) {
 	for ch, of := range s.listeners {
 		if of[topic] {
 			select {
@@ -40,7 +40,7 @@ func (s *Store) wake(topic string) {
 
 // setAlarm makes sure that what is due next is noticed even without calls. Without
 // listeners it does nothing.
-func (s *Store) setAlarm(now time.Time) {
+func (s *core) setAlarm(now time.Time) {
 	if len(s.listeners) == 0 || len(s.due.Lanes) == 0 {
 		return
 	}
