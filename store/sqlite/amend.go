@@ -14,7 +14,7 @@ const (
 )
 
 // Amend implements [store.DeadLetters].
-func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
+func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
 	invalid, err := store.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
@@ -27,16 +27,16 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 			ids = append(ids, a.ID)
 		}
 	}
-	return s.each(ctx, "amend", ids, func(k *work, id string) (refused, err error) {
+	return s.inspector.each(ctx, "amend", ids, func(k *work, id string) (refused, err error) {
 		if invalid[id] != nil {
 			return invalid[id], nil
 		}
-		return k.amend(id, byID[id])
+		return letterWork{k}.amend(id, byID[id])
 	})
 }
 
-func (k *work) amend(id string, amendments []*store.Amendment) (refused, err error) {
-	st, err := k.removable(id)
+func (k letterWork) amend(id string, amendments []*store.Amendment) (refused, err error) {
+	st, err := looks{k.work}.removable(id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -70,7 +70,7 @@ const (
 )
 
 // Bury implements [store.DeadLetters].
-func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
 	fit, invalid, err := store.AdmitBury(letters)
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 		byID[fit[i].ID] = &fit[i]
 		ids = append(ids, fit[i].ID)
 	}
-	refused, err := s.each(ctx, "bury", ids, func(k *work, id string) (refused, err error) {
-		stored, err := k.storeDead(byID[id])
+	refused, err := s.inspector.each(ctx, "bury", ids, func(k *work, id string) (refused, err error) {
+		stored, err := letterWork{k}.storeDead(byID[id])
 		if err == nil && !stored {
 			refused = store.BuryConflict(id)
 		}
@@ -97,7 +97,7 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 }
 
 // storeDead stores a dead letter; false if its id is there.
-func (k *work) storeDead(r *store.Record) (bool, error) {
+func (k letterWork) storeDead(r *store.Record) (bool, error) {
 	eid := sqlstore.EncodeID(r.ID)
 	if _, err := k.forgetRetained(eid); err != nil {
 		return false, err

@@ -25,7 +25,7 @@ const (
 )
 
 // Append implements [store.Store].
-func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	admitted, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func weigh(msgs []pawl.Message) int {
 // meanwhile. While it is open, no other process can write to the file, and every other
 // call waits. What is appended is under a savepoint: an error of AppendTx leaves the
 // transaction as it was. A context that ends is noticed between two statements.
-func (s *Store) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *core) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	admitted, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ const (
 // appendUnder appends under a savepoint, so that a half of it is never committed.
 // No statement is interrupted: SQLite would take back all of the caller's
 // transaction with it, and what the caller does next would be outside of one.
-func (s *Store) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message],
+func (s *core) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message],
 	admitted []store.Receipt) ([]store.Receipt, error) {
 	whole := context.WithoutCancel(ctx)
 	// After some errors SQLite has rolled back, and the caller's tx does not know: a savepoint

@@ -43,7 +43,7 @@ func (k *work) reading(number int64) (bound.Reading, error) {
 }
 
 // Full implements [store.Topics].
-func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
+func (s *registry) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
 	err = s.read(ctx, "full", func(k *work) (err error) {
 		full, err = s.meter.Full(k.look(), topics...)
 		return err

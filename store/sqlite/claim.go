@@ -30,7 +30,7 @@ const (
 )
 
 // Claim implements [store.Store].
-func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+func (s *core) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
 	if err := store.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (c *claimer) claim(wants []store.Want) error {
 			continue
 		}
 		if t.Park {
-			if parked, err := c.park(t, w.Limit); err != nil {
+			if parked, err := (letterWork{c.work}).park(t, w.Limit); err != nil {
 				return err
 			} else if !parked {
 				continue // the next claim goes on

@@ -9,6 +9,15 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// letterWork is work on dead letters.
+type letterWork struct{ *work }
+
+// letters are what is done with dead letters.
+type letters struct {
+	*core
+	inspector *inspector
+}
+
 const (
 	deadPage  = `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
 	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
@@ -18,7 +27,7 @@ const (
 const briefPage = 2000
 
 // Dead implements [store.DeadLetters].
-func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+func (s *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
 	size, columns, fetch := listPage, selectDead, (*work).records
 	if f.Brief && !f.Searches() {
 		size, columns, fetch = briefPage, selectBrief, (*work).briefly
@@ -51,22 +60,24 @@ const (
 )
 
 // Replay implements [store.DeadLetters].
-func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (s *letters) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, false, ids)
 }
 
-func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
+func (s *letters) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
 		}
 	}
-	return s.each(ctx, "replay", ids, func(k *work, id string) (error, error) { return k.replay(id, topic, keep) })
+	return s.inspector.each(ctx, "replay", ids, func(k *work, id string) (refused, err error) {
+		return letterWork{k}.replay(id, topic, keep)
+	})
 }
 
 // dead is the place of a dead letter; nil if there is none with that id.
-func (k *work) dead(op, id string) (st *removable, refused, err error) {
-	st, err = k.removable(id)
+func (k letterWork) dead(op, id string) (st *removable, refused, err error) {
+	st, err = looks{k.work}.removable(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,7 +88,7 @@ func (k *work) dead(op, id string) (st *removable, refused, err error) {
 }
 
 // replay appends a dead letter again: to the tail, under a new number.
-func (k *work) replay(id, to string, keep bool) (refused, err error) {
+func (k letterWork) replay(id, to string, keep bool) (refused, err error) {
 	st, refused, err := k.dead("replay", id)
 	if st == nil {
 		return refused, err
@@ -110,7 +121,7 @@ func (k *work) replay(id, to string, keep bool) (refused, err error) {
 	return nil, k.appendAgain(e, t, keep)
 }
 
-func (k *work) appendAgain(e *entry, t *topic, keep bool) error {
+func (k letterWork) appendAgain(e *entry, t *topic, keep bool) error {
 	prio, _, err := first(k.db, selectPrio, e.seq)
 	if err != nil {
 		return err
@@ -133,11 +144,13 @@ func (k *work) appendAgain(e *entry, t *topic, keep bool) error {
 }
 
 // Purge implements [store.DeadLetters]. One call is one transaction.
-func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
-	return s.each(ctx, "purge", ids, (*work).purgeDead)
+func (s *letters) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.inspector.each(ctx, "purge", ids, func(k *work, id string) (refused, err error) {
+		return letterWork{k}.purgeDead(id)
+	})
 }
 
-func (k *work) purgeDead(id string) (refused, err error) {
+func (k letterWork) purgeDead(id string) (refused, err error) {
 	st, refused, err := k.dead("purge", id)
 	if st == nil {
 		return refused, err

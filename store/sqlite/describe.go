@@ -7,7 +7,7 @@ import (
 
 // Describe implements [store.Describer]. It names the durability of this store's
 // setting.
-func (s *Store) Describe() store.Description { return s.description }
+func (s *core) Describe() store.Description { return s.description }
 
 var durability = map[Synchronous]string{
 	Full:   "survives the loss of power, as far as the disk keeps what it has synchronised",

@@ -14,7 +14,7 @@ const extendLease = `UPDATE pawl_lease SET until = max(until, min(hard, ?3)) WHE
 	AND EXISTS (SELECT 1 FROM pawl_msg m WHERE m.seq = ?5 AND m.seq <= last AND CASE m.lane WHEN 0 THEN m.seq ELSE m.lane END = ?1)`
 
 // Extend implements [store.Store].
-func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
+func (s *core) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
 	if err := store.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}

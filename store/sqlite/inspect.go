@@ -12,10 +12,16 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// looks is work that looks at messages, and moves those that nobody has.
+type looks struct{ *work }
+
+// inspector looks at messages and results, takes them out and brings them forward.
+type inspector struct{ *core }
+
 const recordByID = selectRecords + `WHERE m.id = ?`
 
 // Get implements [store.Inspector].
-func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+func (s *inspector) Get(ctx context.Context, id string) (store.Record, error) {
 	var all []found
 	err := s.read(ctx, "get", func(k *work) (err error) {
 		all, err = k.records(recordByID, sqlstore.EncodeID(id))
@@ -66,7 +72,7 @@ const (
 
 // List implements [store.Inspector]. It sorts the places of up to a million
 // messages in memory, 16 bytes each.
-func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		left := cmp.Or(f.Limit, int(^uint(0)>>1))
 		names, err := s.topicNames(ctx, f.Topic)
@@ -88,7 +94,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 }
 
 // topicNames returns the topics to be listed, by name.
-func (s *Store) topicNames(ctx context.Context, only string) (names []string, err error) {
+func (s *inspector) topicNames(ctx context.Context, only string) (names []string, err error) {
 	err = s.read(ctx, "list", func(k *work) error {
 		for name := range k.topics.byName {
 			if only == "" || name == only {
@@ -103,7 +109,8 @@ func (s *Store) topicNames(ctx context.Context, only string) (names []string, er
 
 // listTopic lists up to that many messages of a topic. What is gone between the reading
 // of its place and of itself does not count: the listing continues after it.
-func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, left int) iter.Seq2[store.Record, error] {
+func (s *inspector) listTopic(ctx context.Context, name string, f store.Filter,
+	left int) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		after := place{rank: -1 << 63}
 		for {
@@ -135,7 +142,7 @@ func (s *Store) listTopic(ctx context.Context, name string, f store.Filter, left
 }
 
 // places returns where the messages that f asks for stand.
-func (s *Store) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place,
+func (s *inspector) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place,
 	err error) {
 	query := placesOf
 	switch f.State {
@@ -168,7 +175,7 @@ func (s *Store) places(ctx context.Context, name string, f store.Filter, after p
 }
 
 // page reads the messages of a page, those that are there still.
-func (s *Store) page(ctx context.Context, places []place, state store.State) (records []found, err error) {
+func (s *inspector) page(ctx context.Context, places []place, state store.State) (records []found, err error) {
 	seqs := make([]any, len(places))
 	for i, p := range places {
 		seqs[i] = p.seq
@@ -202,7 +209,7 @@ type removable struct {
 	dead, acked, leased bool
 }
 
-func (k *work) removable(id string) (st *removable, err error) {
+func (k looks) removable(id string) (st *removable, err error) {
 	err = k.db.query(selectPlace, func(r row) error {
 		st = &removable{
 			slot:  slot{seq: r.int(0), lane: r.int(1), rank: r.int(3), suspect: r.int(4)},
@@ -214,12 +221,12 @@ func (k *work) removable(id string) (st *removable, err error) {
 }
 
 // Cancel implements [store.Inspector]. One call is one transaction.
-func (s *Store) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
-	return s.each(ctx, "cancel", ids, (*work).cancel)
+func (s *inspector) Cancel(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.each(ctx, "cancel", ids, func(k *work, id string) (refused, err error) { return looks{k}.cancel(id) })
 }
 
 // each does something to messages by id, and collects why it could not.
-func (s *Store) each(ctx context.Context, op string, ids []string,
+func (s *inspector) each(ctx context.Context, op string, ids []string,
 	do func(*work, string) (refused, err error)) (map[string]error, error) {
 	var refused map[string]error
 	ids = sqlstore.Distinct(ids)
@@ -242,7 +249,7 @@ func (s *Store) each(ctx context.Context, op string, ids []string,
 	return refused, err
 }
 
-func (k *work) cancel(id string) (refused, err error) {
+func (k looks) cancel(id string) (refused, err error) {
 	st, refused, err := k.notLeased("cancel", id)
 	if st == nil {
 		return refused, err
@@ -252,7 +259,7 @@ func (k *work) cancel(id string) (refused, err error) {
 }
 
 // notLeased is the place of a message that is waiting or delayed; nil, and why, of another.
-func (k *work) notLeased(op, id string) (st *removable, refused, err error) {
+func (k looks) notLeased(op, id string) (st *removable, refused, err error) {
 	st, err = k.removable(id)
 	switch {
 	case err != nil:
@@ -268,7 +275,7 @@ func (k *work) notLeased(op, id string) (st *removable, refused, err error) {
 }
 
 // takeOut removes a message that is not leased.
-func (k *work) takeOut(st *removable) error {
+func (k looks) takeOut(st *removable) error {
 	e, err := k.entry(st.seq)
 	if err != nil {
 		return err
@@ -282,7 +289,7 @@ func (k *work) takeOut(st *removable) error {
 }
 
 // withdraw takes a message that is not leased out of its lane, by remove.
-func (k *work) withdraw(st *removable, remove func() error) error {
+func (k looks) withdraw(st *removable, remove func() error) error {
 	open, err := k.db.exec(takeSlot, st.topic, st.suspect, st.rank, st.seq)
 	if err == nil && st.lane == 0 {
 		_, err = k.db.exec(reopen, st.seq)
@@ -301,25 +308,25 @@ const hasten = `UPDATE pawl_closed SET at = ?3 WHERE lane = ?1 AND at > ?3
 	AND NOT EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = ?1 AND m.lane < 0 AND m.seq < ?2)`
 
 // RunNow implements [store.Inspector].
-func (s *Store) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *inspector) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "run", ids, func(k *work, id string) (refused, err error) {
-		st, refused, err := k.notLeased("run", id)
+		st, refused, err := looks{k}.notLeased("run", id)
 		if st == nil {
 			return refused, err
 		}
-		return nil, k.runNow(st, func() error { return nil })
+		return nil, looks{k}.runNow(st, func() error { return nil })
 	})
 }
 
 // Skip implements [store.Inspector].
-func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
+func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "skip", ids, func(k *work, id string) (refused, err error) {
-		st, refused, err := k.notLeased("skip", id)
+		st, refused, err := looks{k}.notLeased("skip", id)
 		if st == nil {
 			return refused, err
 		}
-		return nil, k.runNow(st, func() error {
-			return k.withdraw(st, func() error {
+		return nil, looks{k}.runNow(st, func() error {
+			return looks{k}.withdraw(st, func() error {
 				return k.makeDead(st.seq, k.now, pawl.KindSkipped, store.Text(reason))
 			})
 		})
@@ -327,7 +334,7 @@ func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (map[str
 }
 
 // runNow lets the lane open that is closed before a message, after then.
-func (k *work) runNow(st *removable, then func() error) error {
+func (k looks) runNow(st *removable, then func() error) error {
 	hastened, err := k.db.exec(hasten, cmp.Or(st.lane, st.seq), st.seq, k.now)
 	if err == nil {
 		err = then()

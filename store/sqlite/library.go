@@ -28,7 +28,7 @@ func (w *writer) learnLibrary() error {
 }
 
 // checkLibrary refuses a transaction of another library.
-func (s *Store) checkLibrary(ctx context.Context, tx *sql.Tx) error {
+func (s *core) checkLibrary(ctx context.Context, tx *sql.Tx) error {
 	var library string
 	err := tx.QueryRowContext(ctx, selectLibrary).Scan(&library)
 	if _, own := errors.AsType[*driversqlite.Error](err); own || errors.Is(err, sql.ErrTxDone) {

@@ -25,7 +25,7 @@ const (
 )
 
 // Listen implements [store.Waker].
-func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+func (s *core) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
 	s.listen.mu.Lock()
 	defer s.listen.mu.Unlock()
 	if err := s.usable(ctx, "listen"); err != nil {
@@ -47,7 +47,7 @@ func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, 
 }
 
 // wake notifies the listeners of the topics.
-func (s *Store) wake(topics map[string]bool) {
+func (s *core) wake(topics map[string]bool) {
 	if len(topics) == 0 {
 		return
 	}
@@ -67,7 +67,7 @@ func (s *Store) wake(topics map[string]bool) {
 }
 
 // startWatch starts the watcher; the caller holds the lock.
-func (s *Store) startWatch(ctx context.Context) error {
+func (s *core) startWatch(ctx context.Context) error {
 	c, err := connect(ctx, dsn(s.cfg.Path, "mode=rw&_query_only=1&_busy_timeout=1000"))
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func (s *Store) startWatch(ctx context.Context) error {
 	s.listen.channels = map[chan struct{}][]string{}
 	s.listen.finishing.Go(func() {
 		defer func() { _ = c.close() }()
-		w := watcher{Store: s, conn: c, topics: &topicCache{}, due: never}
+		w := watcher{core: s, conn: c, topics: &topicCache{}, due: never}
 		w.run()
 	})
 	return nil
@@ -92,7 +92,7 @@ func (l *listening) close() {
 
 // watcher notices what other processes wrote, and what falls due.
 type watcher struct {
-	*Store
+	*core
 	conn    *conn
 	topics  *topicCache
 	version int64 // of the data, as last seen

@@ -27,7 +27,7 @@ func newLookups(file string) *lookups {
 }
 
 // peek runs do on a snapshot, for what time does not change.
-func (s *Store) peek(ctx context.Context, op string, do func(*work) error) error {
+func (s *inspector) peek(ctx context.Context, op string, do func(*work) error) error {
 	if err := s.usable(ctx, op); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Store) peek(ctx context.Context, op string, do func(*work) error) error
 }
 
 // lookUp returns the connection for later ones, or nil if it is to be made anew.
-func (s *Store) lookUp(ctx context.Context, at *lookupAt, do func(*work) error) (*lookupAt, error) {
+func (s *inspector) lookUp(ctx context.Context, at *lookupAt, do func(*work) error) (*lookupAt, error) {
 	if at == nil {
 		c, err := connect(ctx, s.lookups.file)
 		if err != nil {

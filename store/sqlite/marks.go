@@ -35,7 +35,7 @@ const (
 )
 
 // PutMarks implements [store.Shared].
-func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
+func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
 	admitted, err := store.AdmitMarks(marks)
 	if err != nil {
 		return nil, err
@@ -106,12 +106,12 @@ func readMark(scope string, r row) store.Marked {
 }
 
 // GetMarks implements [store.Shared].
-func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
+func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
 	var found map[string]store.Marked
-	err := s.peek(ctx, "get marks", func(k *work) error {
+	err := s.inspector.peek(ctx, "get marks", func(k *work) error {
 		found = make(map[string]store.Marked, len(keys))
 		size := 0
 		take := func(r row) error {
@@ -157,9 +157,9 @@ func selectMarks() string {
 }
 
 // ListMarks implements [store.Shared].
-func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
+func (s *side) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return sqlstore.ListMarks(scope, prefix, func(from, end []byte) (page []store.Marked, err error) {
-		err = s.peek(ctx, "list marks", func(k *work) (err error) {
+		err = s.inspector.peek(ctx, "list marks", func(k *work) (err error) {
 			page, err = collect(k.db, func(r row) (store.Marked, error) { return readMark(scope, r), nil }, markPage,
 				[]byte(scope), from, end, k.now, int64(sqlstore.MarkPage), int64(sqlstore.MarkPageBytes))
 			return err
@@ -169,7 +169,7 @@ func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[s
 }
 
 // Forget implements [store.Shared].
-func (s *Store) Forget(ctx context.Context, scope string) error {
+func (s *side) Forget(ctx context.Context, scope string) error {
 	if err := store.AdmitScope("forget", scope); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (s *Store) Forget(ctx context.Context, scope string) error {
 
 // forgetAll repeats a removal, each time in a transaction that others may share,
 // until nothing is left.
-func (s *Store) forgetAll(ctx context.Context, statement string, args ...any) error {
+func (s *side) forgetAll(ctx context.Context, statement string, args ...any) error {
 	for {
 		removed := int64(0)
 		err := s.write(ctx, &call{op: "forget", phase: toManage, weight: forgetPart, do: func(k *work) (err error) {

@@ -12,6 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// migrator brings the schema up to date, and installs what applications append with.
+type migrator struct{ *core }
+
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
@@ -39,7 +42,7 @@ func applied(db session) ([]store.Migration, error) {
 }
 
 // Migrations implements [store.Migrator].
-func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
+func (s *migrator) Migrations(ctx context.Context) ([]store.Migration, error) {
 	have, err := s.history(ctx)
 	if err != nil {
 		return nil, s.readError(ctx, "migrations", err)
@@ -48,7 +51,7 @@ func (s *Store) Migrations(ctx context.Context) ([]store.Migration, error) {
 }
 
 // history returns the steps that the file has seen.
-func (s *Store) history(ctx context.Context) (have []store.Migration, err error) {
+func (s *migrator) history(ctx context.Context) (have []store.Migration, err error) {
 	tx, err := s.readers.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -109,16 +112,16 @@ func haveTables(db session, op string, have []store.Migration) error {
 }
 
 // MigrateUp implements [store.Migrator]. [Open] has done it already.
-func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
+func (s *migrator) MigrateUp(ctx context.Context) ([]store.Migration, error) {
 	return s.migrate(ctx, (*writer).migrateUp)
 }
 
 // MigrateDown implements [store.Migrator].
-func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
+func (s *migrator) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
 	return s.migrate(ctx, func(w *writer) ([]store.Migration, error) { return w.migrateDown(to) })
 }
 
-func (s *Store) migrate(ctx context.Context, do func(*writer) ([]store.Migration, error)) (done []store.Migration,
+func (s *migrator) migrate(ctx context.Context, do func(*writer) ([]store.Migration, error)) (done []store.Migration,
 	err error) {
 	err = s.write(ctx, &call{op: "migrate", direct: func(w *writer) (err error) {
 		done, err = do(w)
@@ -223,7 +226,7 @@ func (w *writer) apply(step sqlstore.Step, sql string) (m store.Migration, err e
 }
 
 // checkSchema is for readers, who cannot migrate.
-func (s *Store) checkSchema(ctx context.Context) error {
+func (s *migrator) checkSchema(ctx context.Context) error {
 	if s.cfg.NoCheck {
 		return nil
 	}

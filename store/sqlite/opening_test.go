@@ -20,7 +20,7 @@ func TestOpenANewFileAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				w := &writer{Store: &Store{cfg: Config{Wait: 10 * time.Second}}, conn: c}
+				w := &writer{core: &core{cfg: Config{Wait: 10 * time.Second}}, conn: c}
 				if mode, err := w.writeAhead(t.Context()); err != nil || mode != "wal" {
 					t.Errorf("mode %q, %v", mode, err)
 				}

@@ -19,7 +19,7 @@ const (
 )
 
 // InstallOutbox implements Outbox of package project. SQLite has no users to grant anything to.
-func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {
+func (s *migrator) InstallOutbox(ctx context.Context) (grants []string, err error) {
 	return nil, s.write(ctx, &call{op: "install the outbox", direct: func(w *writer) error {
 		if err := w.conn.script("BEGIN IMMEDIATE"); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 }
 
 // OutboxInstalled implements Outbox of package project.
-func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
+func (s *migrator) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	err = s.read(ctx, "look for the outbox", func(k *work) error {
 		cols, _, err := first(k.db, hasOutbox)
 		there = cols[0] > 0
@@ -47,20 +47,20 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 
 // OutboxTopic implements Outbox of package project. There is nothing to do: an insert makes it, and there is one writer
 // at a time.
-func (s *Store) OutboxTopic(context.Context, string) error { return nil }
+func (s *migrator) OutboxTopic(context.Context, string) error { return nil }
 
 // Dialect implements Rows of package project.
-func (s *Store) Dialect() string { return "sqlite" }
+func (s *migrator) Dialect() string { return "sqlite" }
 
 // Rows implements Rows of package project.
-func (s *Store) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
+func (s *migrator) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
 	if err := s.usable(ctx, "query"); err != nil {
 		return err
 	}
 	return s.readError(ctx, "query", s.rows(ctx, each, query, args))
 }
 
-func (s *Store) rows(ctx context.Context, each func(row []*string) error, query string, args []any) error {
+func (s *migrator) rows(ctx context.Context, each func(row []*string) error, query string, args []any) error {
 	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ const (
 )
 
 // Reserve implements [store.Shared].
-func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
+func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
 	paces, err := store.AdmitPaces(paces)
 	if err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ const parkLimit = 1000
 
 // park sends what waits behind dead letters to the dead letters, as far as a
 // claim of that limit could meet it. False means that there is more of it.
-func (k *work) park(t *topic, limit int) (bool, error) {
+func (k letterWork) park(t *topic, limit int) (bool, error) {
 	if _, some, err := first(k.db, anyDead, t.number); err != nil || !some {
 		return true, err
 	}
@@ -59,7 +59,7 @@ type slot struct {
 }
 
 // parked returns those of the first lanes that have dead letters.
-func (k *work) parked(t *topic, suspect int64, limit int) ([]slot, error) {
+func (k letterWork) parked(t *topic, suspect int64, limit int) ([]slot, error) {
 	slots, err := collect(k.db, func(r row) (slot, error) {
 		return slot{r.int(0), r.int(1), r.int(2), r.int(3), sqlstore.KeyLane(t.number, r.bytes(4))}, nil
 	}, selectFirst, t.number, suspect, int64(limit))
@@ -80,7 +80,7 @@ func (k *work) parked(t *topic, suspect int64, limit int) ([]slot, error) {
 }
 
 // parkLane parks up to limit messages of a lane, and returns how many.
-func (k *work) parkLane(t *topic, l slot, limit int64) (int64, error) {
+func (k letterWork) parkLane(t *topic, l slot, limit int64) (int64, error) {
 	if _, err := k.db.exec(takeSlot, t.number, l.suspect, l.rank, l.seq); err != nil {
 		return 0, err
 	}

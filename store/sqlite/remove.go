@@ -20,7 +20,7 @@ var removeTopic = []string{
 }
 
 // RemoveTopic implements [store.Topics].
-func (s *Store) RemoveTopic(ctx context.Context, name string) error {
+func (s *registry) RemoveTopic(ctx context.Context, name string) error {
 	return s.manage(ctx, "remove topic", func(k *work) (refused, err error) { return k.removeTopic(name) })
 }
 

@@ -20,7 +20,7 @@ const (
 )
 
 // ScanResults implements [store.Results].
-func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
+func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
 	next int64, err error) {
 	if err := store.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
@@ -58,7 +58,7 @@ func readResult(topic string, r row) (store.Result, error) {
 }
 
 // RemoveResults implements [store.Results].
-func (s *Store) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
+func (s *inspector) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
 	if err := store.AdmitScan(topic, upTo, 1); err != nil {
 		return 0, err
 	}
@@ -106,9 +106,9 @@ func (k *work) removeResults(topic string, from, upTo int64) (removed, last int6
 			return 0, 0, false, err
 		}
 		var st *removable
-		if st, _, err = k.notLeased("remove results", id); st == nil {
+		if st, _, err = (looks{k}).notLeased("remove results", id); st == nil {
 			left = true
-		} else if err = k.takeOut(st); err == nil {
+		} else if err = (looks{k}).takeOut(st); err == nil {
 			removed++
 		}
 	}

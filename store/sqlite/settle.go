@@ -39,7 +39,7 @@ const (
 )
 
 // Settle implements [store.Store].
-func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+func (s *core) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 	invalid, err := store.AdmitSettle(batch)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// side is what processes share beside messages: entries, marks and rates.
+type side struct {
+	*core
+	inspector *inspector
+}
+
 const (
 	selectEntryOf = `SELECT key, version, at, writer, value FROM pawl_entry WHERE key = ?`
 	versionOf     = `SELECT version FROM pawl_entry WHERE key = ?`
@@ -29,11 +35,11 @@ func readEntry(r row) (store.Entry, error) {
 }
 
 // GetState implements [store.Shared].
-func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, err error) {
+func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
-	err = s.peek(ctx, "get state", func(k *work) error {
+	err = s.inspector.peek(ctx, "get state", func(k *work) error {
 		all, err := collect(k.db, readEntry, selectEntryOf, []byte(key))
 		if err == nil && len(all) == 0 {
 			return notFound("state", key)
@@ -47,7 +53,7 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 }
 
 // PutState implements [store.Shared].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
+func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
@@ -80,7 +86,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 }
 
 // DeleteState implements [store.Shared].
-func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
+func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
@@ -104,10 +110,10 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 }
 
 // ListState implements [store.Shared].
-func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
 		err error) {
-		err = s.peek(ctx, "list state", func(k *work) (err error) {
+		err = s.inspector.peek(ctx, "list state", func(k *work) (err error) {
 			text := entryPage
 			if after > 0 {
 				text = entriesSince
@@ -120,6 +126,6 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 }
 
 // Clock implements [store.Shared]. It needs no transaction.
-func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+func (s *side) Clock(ctx context.Context) (time.Time, error) {
 	return s.cfg.Now(), s.usable(ctx, "clock")
 }

@@ -40,9 +40,9 @@ const (
 )
 
 // Stats implements [store.Topics].
-func (s *Store) Stats(ctx context.Context, names ...string) (all []store.TopicStats, err error) {
+func (s *registry) Stats(ctx context.Context, names ...string) (all []store.TopicStats, err error) {
 	err = s.read(ctx, "stats", func(k *work) error {
-		by, err := k.figures(names)
+		by, err := looks{k}.figures(names)
 		all = sqlstore.SortStats(by)
 		return err
 	})
@@ -53,7 +53,7 @@ func (s *Store) Stats(ctx context.Context, names ...string) (all []store.TopicSt
 }
 
 // figures are those of all topics, or of those named, by number.
-func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
+func (k looks) figures(names []string) (map[int64]*store.TopicStats, error) {
 	by := map[int64]*store.TopicStats{}
 	for _, t := range k.topics.byName {
 		if len(names) > 0 && !slices.Contains(names, t.Name) {
@@ -93,7 +93,7 @@ func (k *work) figures(names []string) (map[int64]*store.TopicStats, error) {
 }
 
 // oldest is how long the oldest waiting message of a topic has been visible.
-func (k *work) oldest(number int64, topic store.Topic) (time.Duration, error) {
+func (k looks) oldest(number int64, topic store.Topic) (time.Duration, error) {
 	visible := int64(never)
 	for _, suspect := range suspicions() {
 		cols, ok, err := first(k.db, headVisible, number, suspect)

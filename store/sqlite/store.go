@@ -62,6 +62,16 @@ type Config struct {
 // Store keeps messages in a file. Make one with [Open]. It is safe for
 // concurrent use, and so is the file for several stores and processes.
 type Store struct {
+	*core
+	*inspector
+	*letters
+	*registry
+	*side
+	*migrator
+}
+
+// core carries messages: it reads, and hands what is to be written to the writer.
+type core struct {
 	cfg         Config
 	description store.Description
 	// testClock: time may jump, unnoticed by timers.
@@ -86,12 +96,14 @@ type Store struct {
 // Open opens the store in a file and brings its schema up to date. The context
 // bounds the opening only.
 func Open(ctx context.Context, c Config) (*Store, error) {
-	s := &Store{
+	base := &core{
 		description: Description(),
 		cfg:         c,
 		calls:       make(chan *call, maxGroup), closing: make(chan struct{}), stopped: make(chan struct{}),
 		testClock: c.Now != nil,
 	}
+	looks := &inspector{base}
+	s := &Store{base, looks, &letters{base, looks}, &registry{base}, &side{base, looks}, &migrator{base}}
 	s.cfg.Synchronous = cmp.Or(c.Synchronous, Full)
 	s.description.Durability = string(s.cfg.Synchronous) + ": " + durability[s.cfg.Synchronous]
 	s.cfg.Cache = cmp.Or(c.Cache, 16_000)
@@ -112,7 +124,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 }
 
 // check refuses configurations for which SQLite's own errors would be less clear.
-func (s *Store) check() error {
+func (s *core) check() error {
 	refuse := func(code error, why, hint string) error {
 		return &store.Error{Op: "open " + s.cfg.Path, Code: code, Err: errors.New(why), Hint: hint}
 	}
@@ -188,7 +200,7 @@ func makePrivate(path string) error {
 }
 
 // startWriter opens the connection that writes.
-func (s *Store) startWriter(ctx context.Context) error {
+func (s *core) startWriter(ctx context.Context) error {
 	if err := makePrivate(s.cfg.Path); err != nil {
 		return err
 	}
@@ -196,7 +208,7 @@ func (s *Store) startWriter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{Store: s, conn: c, topics: &topicCache{}, queue: openQueue(s.cfg.Path)}
+	w := &writer{core: s, conn: c, topics: &topicCache{}, queue: openQueue(s.cfg.Path)}
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
@@ -271,7 +283,7 @@ func (w *writer) writeAhead(ctx context.Context) (mode string, err error) {
 }
 
 // Close implements [store.Store]. Calls under way are finished.
-func (s *Store) Close() error {
+func (s *core) Close() error {
 	s.closer.Do(func() {
 		close(s.closing)
 		s.listen.close()
@@ -292,7 +304,7 @@ func (s *Store) Close() error {
 }
 
 // usable refuses a call whose context is over, that comes after Close, or whose file was replaced.
-func (s *Store) usable(ctx context.Context, op string) error {
+func (s *core) usable(ctx context.Context, op string) error {
 	if ctx.Err() != nil {
 		return ended(ctx, op)
 	}
@@ -302,7 +314,7 @@ func (s *Store) usable(ctx context.Context, op string) error {
 	return s.files.checkSeldom()
 }
 
-func (s *Store) isClosing() bool {
+func (s *core) isClosing() bool {
 	select {
 	case <-s.closing:
 		return true
@@ -312,7 +324,7 @@ func (s *Store) isClosing() bool {
 }
 
 // read runs do on a snapshot, after what is due has happened.
-func (s *Store) read(ctx context.Context, op string, do func(*work) error) error {
+func (s *core) read(ctx context.Context, op string, do func(*work) error) error {
 	if err := s.usable(ctx, op); err != nil {
 		return err
 	}
@@ -346,7 +358,7 @@ const (
 )
 
 // snapshot runs do in a read transaction.
-func (s *Store) snapshot(ctx context.Context, do func(*work) error) error {
+func (s *core) snapshot(ctx context.Context, do func(*work) error) error {
 	tx, err := s.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -363,7 +375,7 @@ func (s *Store) snapshot(ctx context.Context, do func(*work) error) error {
 
 // readError tells a context that ended and a store that was closed meanwhile
 // from what else can be wrong.
-func (s *Store) readError(ctx context.Context, op string, err error) error {
+func (s *core) readError(ctx context.Context, op string, err error) error {
 	if err == nil {
 		return nil
 	}

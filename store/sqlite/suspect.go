@@ -102,7 +102,7 @@ func (k *work) waits(t *topic, lease time.Duration) (bool, error) {
 }
 
 // Solitary implements [store.Solitude].
-func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
+func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
 	topics = slices.Clone(topics)
 	err = s.read(ctx, "solitary", func(k *work) error {
 		for _, topic := range topics {

@@ -8,6 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// registry has the topics: settings, pauses, figures and bounds.
+type registry struct{ *core }
+
 // topic is the settings of a topic, its number and its pause.
 type topic struct {
 	store.Topic
@@ -142,7 +145,7 @@ func (k *work) empty(t *topic) (bool, error) {
 }
 
 // Topic implements [store.Topics].
-func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
+func (s *registry) Topic(ctx context.Context, name string) (store.Topic, error) {
 	var found *topic
 	err := s.read(ctx, "topic", func(k *work) error {
 		found = k.topics.byName[name]
@@ -158,7 +161,7 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 }
 
 // Declare implements [store.Topics].
-func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
+func (s *registry) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -166,7 +169,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 }
 
 // Alter implements [store.Topics].
-func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
+func (s *registry) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
 	if err := to.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -175,7 +178,7 @@ func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) 
 
 // change changes settings to what agree makes of them. A topic that is not there is
 // created by a declaration, and by nothing else.
-func (s *Store) change(ctx context.Context, op, name string,
+func (s *registry) change(ctx context.Context, op, name string,
 	agree func(now store.Topic, empty bool) (store.Topic, error)) (agreed store.Topic, err error) {
 	err = s.manage(ctx, op, func(k *work) (refused, err error) {
 		t := k.topics.byName[name]
@@ -208,7 +211,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 }
 
 // Pause implements [store.Topics].
-func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
+func (s *registry) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
 	if err := pawl.ValidTopic(name); err != nil {
 		return err
 	}
@@ -233,7 +236,7 @@ func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, rea
 }
 
 // Resume implements [store.Topics].
-func (s *Store) Resume(ctx context.Context, name string) error {
+func (s *registry) Resume(ctx context.Context, name string) error {
 	return s.write(ctx, &call{op: "resume", phase: toManage, do: func(k *work) error {
 		t := k.topics.byName[name]
 		if t == nil || t.pause == nil {

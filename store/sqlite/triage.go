@@ -9,25 +9,26 @@ import (
 const setResolved = `UPDATE pawl_dead SET resolved = ?, resolved_by = ?, note = ? WHERE seq = ?`
 
 // ReplayKeeping implements [store.DeadLetters].
-func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (s *letters) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, true, ids)
 }
 
 // Resolve implements [store.DeadLetters].
-func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
-	return s.each(ctx, "resolve", ids, func(k *work, id string) (refused, err error) {
-		return k.resolve("resolve", id, &store.Resolution{At: moment(k.now), By: store.Text(by), Note: store.Text(note)})
+func (s *letters) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
+	return s.inspector.each(ctx, "resolve", ids, func(k *work, id string) (refused, err error) {
+		return letterWork{k}.resolve("resolve", id,
+			&store.Resolution{At: moment(k.now), By: store.Text(by), Note: store.Text(note)})
 	})
 }
 
 // Reopen implements [store.DeadLetters].
-func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
-	return s.each(ctx, "reopen", ids, func(k *work, id string) (refused, err error) {
-		return k.resolve("reopen", id, nil)
+func (s *letters) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
+	return s.inspector.each(ctx, "reopen", ids, func(k *work, id string) (refused, err error) {
+		return letterWork{k}.resolve("reopen", id, nil)
 	})
 }
 
-func (k *work) resolve(op, id string, r *store.Resolution) (refused, err error) {
+func (k letterWork) resolve(op, id string, r *store.Resolution) (refused, err error) {
 	st, refused, err := k.dead(op, id)
 	if st == nil {
 		return refused, err
@@ -36,7 +37,7 @@ func (k *work) resolve(op, id string, r *store.Resolution) (refused, err error) 
 }
 
 // setResolved marks a dead letter, or takes its mark away.
-func (k *work) setResolved(seq int64, r *store.Resolution) error {
+func (k letterWork) setResolved(seq int64, r *store.Resolution) error {
 	args := []any{nil, nil, nil, seq}
 	if r != nil {
 		args = []any{r.At.UnixMicro(), r.By, r.Note, seq}

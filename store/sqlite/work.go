@@ -49,7 +49,7 @@ const (
 )
 
 // work begins the work of a transaction, or of a look without one, at the time of the store's clock.
-func (s *Store) work(db session, topics *topicCache) (*work, error) {
+func (s *core) work(db session, topics *topicCache) (*work, error) {
 	k := &work{db: db, now: s.cfg.Now().UnixMicro(), topics: topics}
 	return k, k.load()
 }

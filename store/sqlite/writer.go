@@ -57,7 +57,7 @@ const (
 // write has the writer do something, and waits for it. It returns when it is
 // durable. A context that ends first takes the call out, unless it has begun:
 // then it is a matter of milliseconds, and its outcome is worth the wait.
-func (s *Store) write(ctx context.Context, c *call) error {
+func (s *core) write(ctx context.Context, c *call) error {
 	if s.cfg.ReadOnly {
 		return denied(c.op)
 	}
@@ -91,7 +91,7 @@ func (s *Store) write(ctx context.Context, c *call) error {
 }
 
 // manage has the writer do something in the phase toManage, and fails with what do refuses.
-func (s *Store) manage(ctx context.Context, op string, do func(*work) (refused, err error)) error {
+func (s *core) manage(ctx context.Context, op string, do func(*work) (refused, err error)) error {
 	var refused error
 	err := s.write(ctx, &call{op: op, phase: toManage, do: func(k *work) (err error) {
 		refused, err = do(k)
@@ -102,7 +102,7 @@ func (s *Store) manage(ctx context.Context, op string, do func(*work) (refused, 
 
 // writer is the one goroutine of a store that writes.
 type writer struct {
-	*Store
+	*core
 	conn    *conn
 	topics  *topicCache
 	group   []*call // of the next transaction
