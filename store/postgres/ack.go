@@ -113,7 +113,7 @@ func (p *part) readLost(r row) error {
 func (p *part) reset() { p.lost, p.woken, p.before = nil, nil, false }
 
 // soloPart acks what is a lane of its own.
-func (s *Store) soloPart(a *acks, batch []byte) *part {
+func (s *settler) soloPart(a *acks, batch []byte) *part {
 	p := &part{number: partSolo, acks: a}
 	fences := slices.Compact(slices.Sorted(slices.Values(a.tokens)))
 	position := make(map[int64]int32, len(fences))
@@ -131,7 +131,7 @@ func (s *Store) soloPart(a *acks, batch []byte) *part {
 
 // keyedPart acks messages of runs. The first statement locks, in the order of
 // lanes; what follows sees everything that was told to the lane until then.
-func (s *Store) keyedPart(a *acks, batch []byte) *part {
+func (s *settler) keyedPart(a *acks, batch []byte) *part {
 	p := &part{number: partKeyed, acks: a}
 	var lanes, tokens, last []int64
 	for i, lane := range a.lanes {
@@ -151,7 +151,7 @@ func (s *Store) keyedPart(a *acks, batch []byte) *part {
 }
 
 // noteAcks tells the tracker what was acked: everything but what was lost.
-func (s *Store) noteAcks(a *acks, lost []int) {
+func (s *settler) noteAcks(a *acks, lost []int) {
 	gone := make(map[int32]bool, len(lost))
 	for _, i := range lost {
 		gone[int32(i)] = true
@@ -164,9 +164,9 @@ func (s *Store) noteAcks(a *acks, lost []int) {
 			}
 		}
 		if a.lanes[i] > 0 {
-			s.tracker.ended(a.tokens[i], int(count))
+			s.upkeep.tracker.ended(a.tokens[i], int(count))
 		} else {
-			s.tracker.acked(a.tokens[i], a.lanes[i], count, false)
+			s.upkeep.tracker.acked(a.tokens[i], a.lanes[i], count, false)
 		}
 		i = n
 	}
@@ -174,7 +174,7 @@ func (s *Store) noteAcks(a *acks, lost []int) {
 
 // runParts sends parts at once. A part that was answered before gives its first
 // answer.
-func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error {
+func (s *settler) runParts(ctx context.Context, batch []byte, parts []*part) error {
 	var repeated []*part
 	for len(parts) > 0 {
 		failed := parts[:0:0]
@@ -196,7 +196,7 @@ func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error
 				case p.before || isRepeated(errs[i]):
 					repeated = append(repeated, p)
 				case errs[i] == nil:
-					s.wake(p.woken...)
+					s.listener.wake(p.woken...)
 				default:
 					failed = append(failed, p)
 					err = errs[i]
@@ -218,7 +218,7 @@ func (s *Store) runParts(ctx context.Context, batch []byte, parts []*part) error
 }
 
 // firstAnswer reads the outcome of a part from its first settlement.
-func (s *Store) firstAnswer(ctx context.Context, batch []byte, p *part) error {
+func (s *settler) firstAnswer(ctx context.Context, batch []byte, p *part) error {
 	p.reset()
 	p.before = true
 	return s.call(ctx, s.back, readOutcome(batch, p.number, func(r row) error {

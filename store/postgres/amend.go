@@ -28,13 +28,13 @@ const (
 )
 
 // Amend implements [store.DeadLetters].
-func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (refused map[string]error, err error) {
+func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (refused map[string]error, err error) {
 	invalid, err := store.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}
 	err = s.guard(ctx, "amend", func(ctx context.Context) error {
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.inspector.catchUp(ctx); err != nil {
 			return err
 		}
 		return s.within(ctx, s.front, nil, func(t *tx) error {
@@ -45,7 +45,7 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (refus
 	return refused, err
 }
 
-func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, refused map[string]error) error {
+func (s *letters) amend(ctx context.Context, t *tx, amendments []store.Amendment, refused map[string]error) error {
 	var ids []string
 	for i := range amendments {
 		ids = append(ids, amendments[i].ID)
@@ -100,7 +100,7 @@ func (s *Store) amend(ctx context.Context, t *tx, amendments []store.Amendment, 
 }
 
 // which tells of ids which live, and which are there without living.
-func (s *Store) which(ctx context.Context, t *tx, ids []string) (live, other map[string]bool, err error) {
+func (s *letters) which(ctx context.Context, t *tx, ids []string) (live, other map[string]bool, err error) {
 	live, other = map[string]bool{}, map[string]bool{}
 	err = t.run(ctx, read(whichOf, func(r row) error {
 		id := r.messageID(0)
@@ -112,7 +112,7 @@ func (s *Store) which(ctx context.Context, t *tx, ids []string) (live, other map
 
 // Bury implements [store.DeadLetters]. A concurrent append of the same id may not see
 // it, nor be seen: imported letters must not be sent at the same time.
-func (s *Store) Bury(ctx context.Context, letters ...store.Record) (refused map[string]error, err error) {
+func (s *letters) Bury(ctx context.Context, letters ...store.Record) (refused map[string]error, err error) {
 	fit, invalid, err := store.AdmitBury(letters)
 	if err != nil {
 		return nil, err
@@ -122,10 +122,10 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (refused map[
 		places[place{fit[i].Topic, fit[i].Priority}] = true
 	}
 	err = s.guard(ctx, "bury", func(ctx context.Context) error {
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.inspector.catchUp(ctx); err != nil {
 			return err
 		}
-		if err := s.ensure(ctx, places); err != nil {
+		if err := s.registry.ensure(ctx, places); err != nil {
 			return err
 		}
 		return s.within(ctx, s.front, nil, func(t *tx) error {
@@ -136,7 +136,7 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (refused map[
 	return refused, err
 }
 
-func (s *Store) buryAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
+func (s *letters) buryAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
 	var ids []string
 	for i := range letters {
 		ids = append(ids, letters[i].ID)

@@ -13,6 +13,14 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// appender stores messages.
+type appender struct {
+	*core
+	listener *listener
+	upkeep   *upkeep
+	registry *registry
+}
+
 // What the figures count: the column what of tally and total.
 const (
 	tallyAppended = iota + 1
@@ -48,7 +56,7 @@ type inserting struct {
 }
 
 // steps are the statements; what was not stored is in lost afterwards.
-func (in *inserting) steps(s *Store, checkDue bool) group {
+func (in *inserting) steps(s *core, checkDue bool) group {
 	if len(in.id) == 0 {
 		in.stored = true
 		return in.remember(s, in.outcome)
@@ -107,7 +115,7 @@ func (in *inserting) decides() bool { return in.unique || in.named }
 // lookBack looks again at the ids that the caller gave. Those that the last try
 // found are already accounted for, even if they exist twice. What is emitted needs no
 // such look: the ack that emits it happens once.
-func (in *inserting) lookBack(s *Store) group {
+func (in *inserting) lookBack(s *core) group {
 	if in.part == partRest {
 		return nil
 	}
@@ -127,7 +135,7 @@ func (in *inserting) lookBack(s *Store) group {
 }
 
 // check says whether the rows went where they should.
-func (in *inserting) check(s *Store) error {
+func (in *inserting) check(s *core) error {
 	if in.stored {
 		return nil
 	}
@@ -137,7 +145,7 @@ func (in *inserting) check(s *Store) error {
 }
 
 // remember is the statement that keeps the outcome of an append, if it is to be kept.
-func (in *inserting) remember(s *Store, outcome []byte) group {
+func (in *inserting) remember(s *core, outcome []byte) group {
 	if in.batch == nil {
 		return nil
 	}
@@ -145,12 +153,12 @@ func (in *inserting) remember(s *Store, outcome []byte) group {
 }
 
 // Append implements [store.Store].
-func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *appender) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	return s.appendIn(ctx, nil, batch)
 }
 
 // appendIn appends in the transaction that is open on c; in one of its own where c is nil.
-func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
+func (s *appender) appendIn(ctx context.Context, c *pgconn.PgConn,
 	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
@@ -194,7 +202,7 @@ func (s *Store) appendIn(ctx context.Context, c *pgconn.PgConn,
 }
 
 // inserting makes rows of a batch, its topics being on record.
-func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
+func (s *appender) inserting(ctx context.Context, batch store.Batch[pawl.Message],
 	receipts []store.Receipt) (*inserting, error) {
 	places := map[place]bool{}
 	for i := range batch.Items {
@@ -202,10 +210,10 @@ func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
 			places[place{batch.Items[i].Topic, batch.Items[i].Priority}] = true
 		}
 	}
-	if err := s.ensure(ctx, places); err != nil {
+	if err := s.registry.ensure(ctx, places); err != nil {
 		return nil, err
 	}
-	done, err := s.meter.Admit(ctx, s.meterLook(ctx), batch.Items, receipts)
+	done, err := s.registry.meter.Admit(ctx, s.registry.meterLook(ctx), batch.Items, receipts)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +242,7 @@ func (s *Store) inserting(ctx context.Context, batch store.Batch[pawl.Message],
 const insertTries = 10
 
 // run runs steps on the connection of a caller's transaction, or in one of their own.
-func (s *Store) run(ctx context.Context, c *pgconn.PgConn, steps ...step) error {
+func (s *appender) run(ctx context.Context, c *pgconn.PgConn, steps ...step) error {
 	switch {
 	case len(steps) == 0:
 		return nil
@@ -247,16 +255,16 @@ func (s *Store) run(ctx context.Context, c *pgconn.PgConn, steps ...step) error 
 }
 
 // insert stores rows in one transaction. What is due to join a lane joins first.
-func (s *Store) insert(ctx context.Context, in *inserting) error {
+func (s *appender) insert(ctx context.Context, in *inserting) error {
 	checkDue := true
 	for n := 1; ; n++ {
 		err := s.try(ctx, in, checkDue)
 		switch {
 		case err == nil:
-			return in.check(s)
+			return in.check(s.core)
 		case errors.Is(err, errDue) && checkDue:
 			checkDue = false
-			if err := s.promote(ctx); err != nil {
+			if err := s.upkeep.promote(ctx); err != nil {
 				return err
 			}
 		case cameBetween(err) && n < insertTries && ctx.Err() == nil:
@@ -267,17 +275,17 @@ func (s *Store) insert(ctx context.Context, in *inserting) error {
 }
 
 // try is one try of insert.
-func (s *Store) try(ctx context.Context, in *inserting, checkDue bool) error {
+func (s *appender) try(ctx context.Context, in *inserting, checkDue bool) error {
 	if !in.decides() {
-		return cmp.Or(s.run(ctx, in.conn, in.steps(s, checkDue)...), in.stopped())
+		return cmp.Or(s.run(ctx, in.conn, in.steps(s.core, checkDue)...), in.stopped())
 	}
 	if in.conn == nil {
 		return s.within(ctx, s.front, nil, func(t *tx) error {
-			return cmp.Or(t.run(ctx, in.steps(s, checkDue)...), in.stopped())
+			return cmp.Or(t.run(ctx, in.steps(s.core, checkDue)...), in.stopped())
 		})
 	}
 	return s.savepoint(ctx, in.conn, func(run func(...step) error) error {
-		err := run(append(group{do(setSavepoint)}, in.steps(s, checkDue)...)...)
+		err := run(append(group{do(setSavepoint)}, in.steps(s.core, checkDue)...)...)
 		if err = cmp.Or(err, in.stopped()); err == nil {
 			err = run(do(release))
 		}
@@ -292,19 +300,19 @@ func (in *inserting) answer(receipts []store.Receipt) {
 }
 
 // appended notifies waiting claimers.
-func (s *Store) appended(in *inserting) {
+func (s *appender) appended(in *inserting) {
 	for _, d := range in.delay {
 		if d > 0 {
-			s.news.alarmMicros(d)
+			s.listener.news.alarmMicros(d)
 		}
 	}
-	s.wake(in.topics...)
+	s.listener.wake(in.topics...)
 }
 
 // appendOneByOne is for batches in which the fate of one message depends on
 // that of another in a way that one statement cannot tell: the same id twice,
 // and the first of them lost its unique key.
-func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt,
+func (s *appender) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt,
 	in *inserting) error {
 	each := func(run func(...step) error) error {
 		for i := range batch.Items {
@@ -314,12 +322,12 @@ func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Messa
 			}
 			one := &inserting{rowsOf: &rowsOf{}, late: in.late}
 			one.add(i+1, s.topics.named(m.Topic), m, receipts[i].ID, m.ID != "")
-			if err := cmp.Or(run(one.steps(s, false)...), one.stopped()); err != nil {
+			if err := cmp.Or(run(one.steps(s.core, false)...), one.stopped()); err != nil {
 				return err
 			}
 			receipts[i].DuplicateOf = one.lost[i+1]
 		}
-		return run(in.remember(s, sqlstore.EncodeReceipts(receipts))...)
+		return run(in.remember(s.core, sqlstore.EncodeReceipts(receipts))...)
 	}
 	if in.conn == nil {
 		return s.within(ctx, s.front, nil, func(t *tx) error {
@@ -339,7 +347,7 @@ func (s *Store) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Messa
 }
 
 // firstReceipts returns the receipts of the first append of a batch.
-func (s *Store) firstReceipts(ctx context.Context, in *inserting) ([]store.Receipt, error) {
+func (s *appender) firstReceipts(ctx context.Context, in *inserting) ([]store.Receipt, error) {
 	receipts := []store.Receipt{}
 	err := s.run(ctx, in.conn, readOutcome(in.batch, partAppend, one(&receipts, outcomeOf)))
 	return receipts, s.fail("append", err)

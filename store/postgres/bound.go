@@ -21,7 +21,7 @@ SELECT (SELECT coalesce(sum(n), 0)::bigint FROM t WHERE what = 1), (SELECT coale
 		WHERE l.token > 0 AND m.topic = $1::int)`
 
 // meterLook is how the meter looks at the topics.
-func (s *Store) meterLook(ctx context.Context) bound.Look {
+func (s *registry) meterLook(ctx context.Context) bound.Look {
 	return bound.Look{
 		Now: time.Now().Add(s.skew()),
 		Most: func(name string) int64 {
@@ -40,7 +40,7 @@ func (s *Store) meterLook(ctx context.Context) bound.Look {
 }
 
 // reading counts in one topic.
-func (s *Store) reading(ctx context.Context, id int32) (got bound.Reading, err error) {
+func (s *registry) reading(ctx context.Context, id int32) (got bound.Reading, err error) {
 	err = s.within(ctx, s.front, coldSettings, func(t *tx) error {
 		return t.run(ctx, read(countWaiting, func(r row) error {
 			got.Left = r.int8(1) + r.int8(2)
@@ -52,7 +52,7 @@ func (s *Store) reading(ctx context.Context, id int32) (got bound.Reading, err e
 }
 
 // Full implements [store.Topics].
-func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
+func (s *registry) Full(ctx context.Context, topics ...string) (full []*store.TopicFullError, err error) {
 	err = s.guard(ctx, "full", func(ctx context.Context) error {
 		for _, name := range topics {
 			if _, err := s.known(ctx, name); err != nil {
@@ -68,7 +68,7 @@ func (s *Store) Full(ctx context.Context, topics ...string) (full []*store.Topic
 
 // refreshTopics reads the settings again while somebody uses them, so that a maximum that
 // another process has set is kept here, too.
-func (s *Store) refreshTopics() {
+func (s *registry) refreshTopics() {
 	if !s.topics.used.Swap(false) {
 		return
 	}

@@ -74,7 +74,7 @@ type group []step
 // statement is an sql text with the schema put in, and its name on a connection.
 type statement struct{ name, sql string }
 
-func (s *Store) statement(sql string) statement {
+func (s *core) statement(sql string) statement {
 	if st, ok := s.statements.Load(sql); ok {
 		return st.(statement)
 	}
@@ -90,7 +90,7 @@ var formats = []int16{1}
 
 // send sends groups at once and reads their results; an error for each. Where
 // the connection breaks, it is the error of that group and all that follow.
-func (s *Store) send(ctx context.Context, c *pgconn.PgConn, groups ...group) []error {
+func (s *core) send(ctx context.Context, c *pgconn.PgConn, groups ...group) []error {
 	errs := s.exchange(ctx, c, !s.cfg.PollOnly, groups)
 	for _, err := range errs {
 		if state := stateOf(err); state == stateStalePlan || state == "42P01" || state == "26000" {
@@ -102,7 +102,7 @@ func (s *Store) send(ctx context.Context, c *pgconn.PgConn, groups ...group) []e
 }
 
 // exchange is send, with named statements or without.
-func (s *Store) exchange(ctx context.Context, c *pgconn.PgConn, named bool, groups []group) []error {
+func (s *core) exchange(ctx context.Context, c *pgconn.PgConn, named bool, groups []group) []error {
 	errs := make([]error, len(groups))
 	known, asked := preparedOn(c), map[string]bool{}
 	p := c.StartPipeline(ctx)
@@ -137,7 +137,7 @@ func (s *Store) exchange(ctx context.Context, c *pgconn.PgConn, named bool, grou
 }
 
 // retire closes a connection; the pool makes another.
-func (s *Store) retire(c *pgconn.PgConn) {
+func (s *core) retire(c *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
 	defer cancel()
 	_ = c.Close(ctx)
@@ -145,7 +145,7 @@ func (s *Store) retire(c *pgconn.PgConn) {
 
 // receive reads what the server answers to groups. The error is that of the
 // connection; what the server refuses goes to errs.
-func (s *Store) receive(p *pgconn.Pipeline, groups []group, errs []error, known prepared) (g int, err error) {
+func (s *core) receive(p *pgconn.Pipeline, groups []group, errs []error, known prepared) (g int, err error) {
 	n := 0
 	for g < len(groups) {
 		result, err := p.GetResults()
@@ -201,13 +201,13 @@ func isServer(err error) bool {
 
 // call runs steps as one transaction on a connection of pool. It tries again
 // where the server asks for that, and where nothing can have been sent.
-func (s *Store) call(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
+func (s *core) call(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
 	return s.callAfresh(ctx, pool, func() {}, steps...)
 }
 
 // callAfresh is call; begin is called before each try, to drop what an earlier one
 // read.
-func (s *Store) callAfresh(ctx context.Context, pool *pgxpool.Pool, begin func(), steps ...step) error {
+func (s *core) callAfresh(ctx context.Context, pool *pgxpool.Pool, begin func(), steps ...step) error {
 	return s.again(ctx, func() error {
 		begin()
 		c, err := acquire(ctx, pool)
@@ -220,7 +220,7 @@ func (s *Store) callAfresh(ctx context.Context, pool *pgxpool.Pool, begin func()
 }
 
 // hot puts in front of a transaction what the session does not keep.
-func (s *Store) hot(steps group) group {
+func (s *core) hot(steps group) group {
 	if !s.cfg.PollOnly {
 		return steps
 	}
@@ -232,7 +232,7 @@ func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(),
 
 // again repeats a transaction that the server rolled back: serialization, a deadlock,
 // data that changed meanwhile; and one that was never sent.
-func (s *Store) again(ctx context.Context, try func() error) error {
+func (s *core) again(ctx context.Context, try func() error) error {
 	for n := 0; ; n++ {
 		err := try()
 		if err == nil || n == 5 || ctx.Err() != nil || !repeatable(err) {
@@ -264,13 +264,13 @@ func timedOut(ctx context.Context, err error) error {
 
 // tx is a transaction of several round trips: for what is not hot.
 type tx struct {
-	s     *Store
+	s     *core
 	c     *pgconn.PgConn
 	begin group // goes with the first steps
 }
 
 // within runs fn in a transaction; fn may be called more than once.
-func (s *Store) within(ctx context.Context, pool *pgxpool.Pool, settings []string, fn func(*tx) error) error {
+func (s *core) within(ctx context.Context, pool *pgxpool.Pool, settings []string, fn func(*tx) error) error {
 	return s.again(ctx, func() error {
 		c, err := acquire(ctx, pool)
 		if err != nil {

@@ -10,6 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// claimer leases messages, in company and alone.
+type claimer struct {
+	*core
+	listener *listener
+	upkeep   *upkeep
+	registry *registry
+	settler  *settler
+	floors   *floors
+}
+
 // claiming is the claim of one topic under way.
 type claiming struct {
 	topic *topic
@@ -63,7 +73,7 @@ type head struct {
 }
 
 // Claim implements [store.Store].
-func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+func (s *claimer) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
 	if err := store.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
@@ -72,7 +82,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 		return nil, err
 	}
 	defer done()
-	if err := s.sweepIfDue(ctx); err != nil {
+	if err := s.upkeep.sweepIfDue(ctx); err != nil {
 		return nil, s.fail("claim", err)
 	}
 	cs, err := s.claimings(ctx, wants, terms)
@@ -96,13 +106,13 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 }
 
 // claimings is what is wanted of topics that are there.
-func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.Lease) (cs []*claiming, err error) {
+func (s *claimer) claimings(ctx context.Context, wants []store.Want, terms store.Lease) (cs []*claiming, err error) {
 	room := terms.Suspects
 	for _, w := range wants {
 		if w.Limit == 0 {
 			continue
 		}
-		t, err := s.known(ctx, w.Topic)
+		t, err := s.registry.known(ctx, w.Topic)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +130,7 @@ func (s *Store) claimings(ctx context.Context, wants []store.Want, terms store.L
 // claimAll claims topic by topic, each in a transaction of its own, all in one round
 // trip. What was claimed is given out even if another topic failed: no other process
 // could until the lease ends.
-func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
+func (s *claimer) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
 	wanting := slices.DeleteFunc(slices.Clone(cs), func(c *claiming) bool { return c.want.Limit <= 0 })
 	var errs []error
 	if len(wanting) > 0 {
@@ -129,7 +139,7 @@ func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliver
 	for i, c := range wanting {
 		runs, failed := []run(nil), errs[i]
 		if failed == nil {
-			s.sweeper.sawSuspect(c.topic.id, c.suspect)
+			s.upkeep.sweeper.sawSuspect(c.topic.id, c.suspect)
 			runs, failed = s.finish(ctx, c)
 		} else {
 			s.lost(c, failed)
@@ -153,9 +163,9 @@ func (s *Store) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliver
 
 // lost is for a claim that could not be sent, or was not answered. What it had
 // locked, others may have passed over: the next ones look everywhere.
-func (s *Store) lost(c *claiming, err error) {
+func (s *claimer) lost(c *claiming, err error) {
 	if !isServer(err) {
-		s.tracker.orphan(c.fence)
+		s.upkeep.tracker.orphan(c.fence)
 	}
 	s.floors.drop(c.topic.id)
 }
@@ -163,7 +173,7 @@ func (s *Store) lost(c *claiming, err error) {
 // sendClaims sends what takes and what reads of each claim; an error for each. What the
 // server took back is sent again if it is the only one. What was taken and could not be
 // read is given up.
-func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
+func (s *claimer) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 	groups := make([]group, 0, 2*len(cs))
 	for _, c := range cs {
 		groups = append(groups, s.hot(group{c.take(s)}), s.hot(group{c.readLanes(s)}))
@@ -181,7 +191,7 @@ func (s *Store) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 			errs[i], taken = all[2*i], taken || all[2*i] == nil
 			if errs[i] == nil && all[2*i+1] != nil { // taken, and not to be read
 				errs[i] = all[2*i+1]
-				s.tracker.orphan(c.fence)
+				s.upkeep.tracker.orphan(c.fence)
 			}
 		}
 		if !taken && (len(errs) == 1 || !isServer(errs[0])) {
@@ -200,7 +210,7 @@ const moreRounds = 4
 
 // claimMore goes on while a claim got less than it wanted although there were
 // tickets enough: several of them were for one lane, or for a busy one.
-func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, error) {
+func (s *claimer) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, error) {
 	for round := 0; ; round++ {
 		given, bytes := 0, 0
 		for i := range runs {
@@ -240,7 +250,7 @@ func (s *Store) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, 
 }
 
 // dropBusy drops tickets for lanes that are busy, many at a time.
-func (s *Store) dropBusy(ctx context.Context, c *claiming) error {
+func (s *claimer) dropBusy(ctx context.Context, c *claiming) error {
 	const most = 2000
 	for dropped := int64(most); dropped >= most/2; {
 		err := s.call(ctx, s.back, read(dropBusy, set(&dropped, row.int8), int4Value(c.topic.id), int8Value(most)))
@@ -263,7 +273,7 @@ func deliveries(ds []pawl.Delivery, runs []run) []pawl.Delivery {
 }
 
 // args are the parameters 2 to 7 of what takes tickets.
-func (c *claiming) args(s *Store) [][]byte {
+func (c *claiming) args(s *claimer) [][]byte {
 	return [][]byte{
 		int8Value(int64(c.ask)), int8Value(c.fence), int8Value(micros(c.terms.For)), textValue(c.terms.Owner),
 		boolValue(c.aim == alone), s.skewValue(),
@@ -271,7 +281,7 @@ func (c *claiming) args(s *Store) [][]byte {
 }
 
 // take takes tickets and writes down the claim.
-func (c *claiming) take(s *Store) step {
+func (c *claiming) take(s *claimer) step {
 	var bands, ranks []int64
 	if !s.exact {
 		bands, ranks, c.known = s.floors.of(c.topic)
@@ -304,7 +314,7 @@ func (c *claiming) header(r row) error {
 	return nil
 }
 
-func (c *claiming) readLanes(s *Store) step {
+func (c *claiming) readLanes(s *claimer) step {
 	args := [][]byte{int8Value(c.fence), int8Value(int64(c.want.Limit)), int8Value(int64(c.want.Run))}
 	if c.want.MaxBytes == 0 {
 		return read(readLanes, c.row, args...)

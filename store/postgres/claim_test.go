@@ -27,7 +27,7 @@ func TestClaimerDiesBeforeReading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.call(ctx, s.back, cs[0].take(s)); err != nil || len(cs[0].lanes) != 1 {
+	if err := s.call(ctx, s.back, cs[0].take(s.claimer)); err != nil || len(cs[0].lanes) != 1 {
 		t.Fatalf("took %v: %v", cs[0].lanes, err)
 	}
 	in.Advance(time.Minute)

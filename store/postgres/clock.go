@@ -43,7 +43,7 @@ type clock struct {
 }
 
 // watch looks at the server's clock, and deals with a step back.
-func (s *Store) watch(ctx context.Context, c *clock) error {
+func (s *upkeep) watch(ctx context.Context, c *clock) error {
 	var server int64
 	began := time.Now()
 	if err := s.call(ctx, s.back, read(readClock, set(&server, row.micros), s.skewValue())); err != nil {

@@ -39,7 +39,7 @@ const (
 )
 
 // openPool makes a pool that connects when it is asked to.
-func (s *Store) openPool(base *pgx.ConnConfig, conns int) (*pgxpool.Pool, error) {
+func (s *core) openPool(base *pgx.ConnConfig, conns int) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig("")
 	if err != nil {
 		return nil, fmt.Errorf("make a pool: %w", err)
@@ -54,7 +54,7 @@ func (s *Store) openPool(base *pgx.ConnConfig, conns int) (*pgxpool.Pool, error)
 }
 
 // connConfig is the common configuration of all connections.
-func (s *Store) connConfig() (*pgx.ConnConfig, error) {
+func (s *core) connConfig() (*pgx.ConnConfig, error) {
 	base, err := pgx.ParseConfig(s.cfg.URL)
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (s *Store) connConfig() (*pgx.ConnConfig, error) {
 }
 
 // ownConn is a connection of no pool, and what closes it.
-func (s *Store) ownConn(ctx context.Context) (conn *pgx.Conn, done func(), err error) {
+func (s *core) ownConn(ctx context.Context) (conn *pgx.Conn, done func(), err error) {
 	base, err := s.connConfig()
 	if err == nil {
 		conn, err = pgx.ConnectConfig(ctx, base)
@@ -88,7 +88,7 @@ func (s *Store) ownConn(ctx context.Context) (conn *pgx.Conn, done func(), err e
 	}, err
 }
 
-func (s *Store) afterConnect(ctx context.Context, c *pgx.Conn) error {
+func (s *core) afterConnect(ctx context.Context, c *pgx.Conn) error {
 	if s.cfg.PollOnly {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (s *Store) afterConnect(ctx context.Context, c *pgx.Conn) error {
 }
 
 // bounded is ctx with the store's own bound, whose cause says so.
-func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *core) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, s.cfg.CallTimeout, errTimeout)
 }
 

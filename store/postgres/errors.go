@@ -94,7 +94,7 @@ func faultOf(state, schema string) fault {
 }
 
 // fail makes a [*store.Error] of what the driver says.
-func (s *Store) fail(op string, err error) error {
+func (s *core) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}

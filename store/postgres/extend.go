@@ -25,7 +25,7 @@ const (
 
 // Extend implements [store.Store]. It has a connection of its own: a heartbeat
 // never waits behind appends or claims.
-func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
+func (s *settler) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
 	if err := store.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func readClaimRow(r row) claimRow {
 	return c
 }
 
-func (s *Store) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token,
+func (s *settler) extend(ctx context.Context, t *tx, by time.Duration, tokens []pawl.Token) (lost []pawl.Token,
 	err error) {
 	unique := make([]int64, len(tokens))
 	for i, tok := range tokens {

@@ -11,6 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// inspector looks at messages, takes them out and brings them forward.
+type inspector struct {
+	*core
+	upkeep   *upkeep
+	registry *registry
+}
+
 // states is what says where a message m is, given its lease l and the claims h
 // of messages that are lanes of their own.
 const (
@@ -60,7 +67,7 @@ type listKey struct {
 }
 
 // List implements [store.Inspector].
-func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		if err := s.guard(ctx, "list", s.catchUp); err != nil {
 			yield(store.Record{}, err)
@@ -92,7 +99,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 
 // listed returns the number of a topic to be listed, 0 for any; false if there is no
 // such topic.
-func (s *Store) listed(topic string) (id int32, there bool) {
+func (s *inspector) listed(topic string) (id int32, there bool) {
 	if topic == "" {
 		return 0, true
 	}
@@ -103,7 +110,7 @@ func (s *Store) listed(topic string) (id int32, there bool) {
 	return t.id, true
 }
 
-func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after listKey) (keys []listKey, err error) {
+func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey) (keys []listKey, err error) {
 	sql, args := listKeys, [][]byte{
 		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(keyPage),
 		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
@@ -121,7 +128,7 @@ func (s *Store) keys(ctx context.Context, topic int32, f store.Filter, after lis
 }
 
 // listPage yields the records of some keys; false to stop.
-func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, given *int,
+func (s *inspector) listPage(ctx context.Context, f store.Filter, page []listKey, given *int,
 	yield func(store.Record, error) bool) bool {
 	records, now, err := s.records(ctx, page)
 	if err != nil {
@@ -141,7 +148,7 @@ func (s *Store) listPage(ctx context.Context, f store.Filter, page []listKey, gi
 	return true
 }
 
-func (s *Store) records(ctx context.Context, page []listKey) (records []store.Record, now int64, err error) {
+func (s *inspector) records(ctx context.Context, page []listKey) (records []store.Record, now int64, err error) {
 	lanes := column(page, func(k *listKey) int64 { return k.lane })
 	seqs := column(page, func(k *listKey) int64 { return k.seq })
 	err = s.guard(ctx, "list", func(ctx context.Context) error {
@@ -153,7 +160,7 @@ func (s *Store) records(ctx context.Context, page []listKey) (records []store.Re
 }
 
 // Dead implements [store.DeadLetters].
-func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+func (s *inspector) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
 	since, until := int64(-1<<63), int64(1<<62)
 	if !f.Since.IsZero() {
 		since = f.Since.UnixMicro()
@@ -236,7 +243,7 @@ type cancelling struct {
 }
 
 // Cancel implements [store.Inspector].
-func (s *Store) Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error) {
+func (s *inspector) Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error) {
 	return s.takeOut(ctx, "cancel", ids, func(_ *tx, free []cancelling, refused map[string]error) (group, error) {
 		lanes, seqs := positions(free)
 		return group{read(removeMessages, func(r row) error {
@@ -247,7 +254,7 @@ func (s *Store) Cancel(ctx context.Context, ids ...string) (refused map[string]e
 }
 
 // Skip implements [store.Inspector].
-func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (refused map[string]error, err error) {
+func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (refused map[string]error, err error) {
 	refused, err = s.takeOut(ctx, "skip", ids, func(t *tx, free []cancelling, refused map[string]error) (group, error) {
 		w := &writing{}
 		if len(free) == 0 {
@@ -261,7 +268,7 @@ func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (refused
 			delete(refused, m.id)
 		}
 		lanes, seqs := positions(free)
-		return append(group{do(hasten, lanes, seqs, s.skewValue())}, w.steps(s)...), nil
+		return append(group{do(hasten, lanes, seqs, s.skewValue())}, w.steps(s.core)...), nil
 	})
 	if err == nil {
 		err = s.openHastened(ctx, "skip")
@@ -270,7 +277,7 @@ func (s *Store) Skip(ctx context.Context, reason string, ids ...string) (refused
 }
 
 // RunNow implements [store.Inspector].
-func (s *Store) RunNow(ctx context.Context, ids ...string) (refused map[string]error, err error) {
+func (s *inspector) RunNow(ctx context.Context, ids ...string) (refused map[string]error, err error) {
 	ids = sqlstore.Distinct(ids)
 	err = s.guard(ctx, "run", func(ctx context.Context) error {
 		if err := s.catchUp(ctx); err != nil {
@@ -301,11 +308,11 @@ func (s *Store) RunNow(ctx context.Context, ids ...string) (refused map[string]e
 }
 
 // openHastened opens what was made due, so that who waits for it is woken.
-func (s *Store) openHastened(ctx context.Context, op string) error {
+func (s *inspector) openHastened(ctx context.Context, op string) error {
 	return s.guard(ctx, op, func(ctx context.Context) error {
-		s.sweeper.mu.Lock()
-		defer s.sweeper.mu.Unlock()
-		if _, err := s.sweep(ctx, s.sweeper.above()); err != nil && !isServer(err) {
+		s.upkeep.sweeper.mu.Lock()
+		defer s.upkeep.sweeper.mu.Unlock()
+		if _, err := s.upkeep.sweep(ctx, s.upkeep.sweeper.above()); err != nil && !isServer(err) {
 			return err
 		}
 		return nil
@@ -314,7 +321,7 @@ func (s *Store) openHastened(ctx context.Context, op string) error {
 
 // takeOut takes messages that are not leased out of their lanes. What do returns is carried
 // out before the lanes are given free, and takes those that it did from refused.
-func (s *Store) takeOut(ctx context.Context, op string, ids []string,
+func (s *inspector) takeOut(ctx context.Context, op string, ids []string,
 	do func(t *tx, free []cancelling, refused map[string]error) (group, error)) (refused map[string]error, err error) {
 	ids = sqlstore.Distinct(ids)
 	err = s.guard(ctx, op, func(ctx context.Context) error {
@@ -342,7 +349,7 @@ func sortedIDs(ids []string) []byte {
 	return encodeIDs(slices.Sorted(slices.Values(ids)))
 }
 
-func (s *Store) takeOutOf(ctx context.Context, t *tx, op string, ids []string,
+func (s *inspector) takeOutOf(ctx context.Context, t *tx, op string, ids []string,
 	what func(t *tx, free []cancelling, refused map[string]error) (group, error)) (map[string]error, error) {
 	found, refused, err := s.find(ctx, t, op, ids)
 	if err != nil {
@@ -374,7 +381,7 @@ func (s *Store) takeOutOf(ctx context.Context, t *tx, op string, ids []string,
 
 // find is where messages are that are not dead; refused says why each of ids is refused,
 // unless something is done to it.
-func (s *Store) find(ctx context.Context, t *tx, op string, ids []string) (found []cancelling,
+func (s *inspector) find(ctx context.Context, t *tx, op string, ids []string) (found []cancelling,
 	refused map[string]error, err error) {
 	refused = map[string]error{}
 	for _, id := range ids {
@@ -418,7 +425,7 @@ func tickets(ms []cancelling) [][]byte {
 }
 
 // freeSolo makes messages that are not leased unclaimable.
-func (s *Store) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []cancelling, err error) {
+func (s *inspector) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []cancelling, err error) {
 	if len(ms) == 0 {
 		return nil, nil
 	}
@@ -436,8 +443,8 @@ func (s *Store) freeSolo(ctx context.Context, t *tx, ms []cancelling) (free []ca
 
 // freeKeyed latches the lanes of messages, adds those that are in no run to
 // free, and returns the lanes that nobody else holds.
-func (s *Store) freeKeyed(ctx context.Context, t *tx, ms []cancelling, free *[]cancelling) (mine []int64, token int64,
-	err error) {
+func (s *inspector) freeKeyed(ctx context.Context, t *tx, ms []cancelling,
+	free *[]cancelling) (mine []int64, token int64, err error) {
 	token = sqlstore.NewFence()
 	if len(ms) == 0 {
 		return nil, token, nil

@@ -8,9 +8,16 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// listener wakes claimers, here and in other processes.
+type listener struct {
+	*core
+	upkeep *upkeep
+	news   news
+}
+
 // newsLoop notices changes by other processes and what is due, from the first listener
 // on.
-func (s *Store) newsLoop() {
+func (s *listener) newsLoop() {
 	if !s.cfg.PollOnly {
 		s.background(s.notifyLoop)
 	}
@@ -27,7 +34,7 @@ func (s *Store) newsLoop() {
 
 // alarmLoop sweeps when something is due, and looks for work: often while notifications
 // do not arrive, otherwise rarely, for changes without a notification.
-func (s *Store) alarmLoop() {
+func (s *listener) alarmLoop() {
 	next := time.Duration(0)
 	for {
 		select {
@@ -48,16 +55,16 @@ func (s *Store) alarmLoop() {
 
 // look sweeps, wakes listeners of topics with tickets, and returns how long
 // nothing need be done.
-func (s *Store) look() time.Duration {
+func (s *listener) look() time.Duration {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.CallTimeout)
 	defer cancel()
 	wanted := s.news.wanted()
 	if len(wanted) == 0 {
 		return alarmEvery
 	}
-	s.sweeper.mu.Lock()
-	next, err := s.sweep(ctx, s.sweeper.above())
-	s.sweeper.mu.Unlock()
+	s.upkeep.sweeper.mu.Lock()
+	next, err := s.upkeep.sweep(ctx, s.upkeep.sweeper.above())
+	s.upkeep.sweeper.mu.Unlock()
 	if err == nil || isServer(err) { // what cannot be swept hides no ticket
 		err = s.tellOfTickets(ctx, wanted)
 	}
@@ -74,7 +81,7 @@ const withTickets = `SELECT t.name FROM unnest($1::text[]) x(name)
 		CROSS JOIN LATERAL (SELECT FROM @slot s WHERE s.band = t.id * 512::bigint + g.gen + b.prio LIMIT 1) s
 		UNION ALL SELECT FROM @slot s WHERE s.band BETWEEN t.id * 512::bigint + 386 AND t.id * 512::bigint + 388)`
 
-func (s *Store) tellOfTickets(ctx context.Context, wanted []string) error {
+func (s *listener) tellOfTickets(ctx context.Context, wanted []string) error {
 	return s.call(ctx, s.back, read(withTickets, func(r row) error {
 		s.news.wakeOwn(r.text(0))
 		return nil
@@ -88,7 +95,7 @@ const (
 )
 
 // listenLoop keeps one connection that listens.
-func (s *Store) listenLoop() {
+func (s *listener) listenLoop() {
 	wait := 100 * time.Millisecond
 	for s.ctx.Err() == nil {
 		heard, _ := s.listen()
@@ -107,7 +114,7 @@ var errDeaf = errors.New("notifications do not arrive")
 
 // listen listens until the connection breaks. It first tries whether a
 // notification arrives: behind a pooler of transactions none does.
-func (s *Store) listen() (heard bool, err error) {
+func (s *listener) listen() (heard bool, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, connectLimit)
 	defer cancel()
 	conn, done, err := s.ownConn(ctx)
@@ -130,7 +137,7 @@ func (s *Store) listen() (heard bool, err error) {
 	}
 }
 
-func (s *Store) selfTest(conn *pgx.Conn) error {
+func (s *listener) selfTest(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(s.ctx, listenTest)
 	defer cancel()
 	if err := s.notify(s.news.origin + " test"); err != nil {
@@ -150,7 +157,7 @@ func (s *Store) selfTest(conn *pgx.Conn) error {
 
 // waitNotification waits for one notification, or makes sure that the
 // connection is alive.
-func (s *Store) waitNotification(conn *pgx.Conn) error {
+func (s *listener) waitNotification(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(s.ctx, listenQuiet)
 	defer cancel()
 	n, err := conn.WaitForNotification(ctx)

@@ -88,7 +88,7 @@ func waitsForLock(t *testing.T, at, schema string) {
 	t.Error("nobody waits")
 }
 
-func letters(names ...string) (ls []store.Record) {
+func someLetters(names ...string) (ls []store.Record) {
 	for _, name := range names {
 		m := pawl.Message{ID: name[:1], Topic: "t", Body: []byte("x")}
 		if len(name) == 3 && name[1] == '/' {
@@ -123,7 +123,7 @@ func purgeAll(t *testing.T, s *Store, ids ...string) error {
 }
 
 func buryAll(t *testing.T, s *Store, names ...string) error {
-	_, err := s.Bury(t.Context(), letters(names...)...)
+	_, err := s.Bury(t.Context(), someLetters(names...)...)
 	return err
 }
 
@@ -132,9 +132,9 @@ func amendIn(ctx context.Context, s *Store, own *tx, id string) error {
 }
 
 func replayIn(ctx context.Context, s *Store, own *tx, id string) error {
-	return (&replaying{Store: s, ids: []string{id}}).revive(ctx, own, true)
+	return (&replaying{letters: s.letters, ids: []string{id}}).revive(ctx, own, true)
 }
 
 func buryIn(ctx context.Context, s *Store, own *tx, id string) error {
-	return s.buryAll(ctx, own, letters(id), map[string]error{})
+	return s.buryAll(ctx, own, someLetters(id), map[string]error{})
 }

@@ -8,6 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// upkeep finds what is due and the work of dead workers, and removes what nobody needs any more.
+type upkeep struct {
+	*core
+	listener *listener
+	registry *registry
+	sweeper  sweeper
+	tracker  tracker
+}
+
 // The chores are done by one process at a time; a row says which, and until when: later than
 // anybody says it where the server's clock was set back. They
 // keep the tables that live and die with every message small; an autovacuum that looks
@@ -48,12 +57,12 @@ const (
 )
 
 // maintain runs until the store ends.
-func (s *Store) maintain() {
+func (s *upkeep) maintain() {
 	last := time.Now().Add(-choreEvery / 2)
 	after, looked := int64(0), clock{}
-	for s.pause(tidyEvery + rand.N(tidyEvery/4)) {
+	for s.listener.pause(tidyEvery + rand.N(tidyEvery/4)) {
 		s.flushClaims()
-		s.refreshTopics()
+		s.registry.refreshTopics()
 		if !s.cfg.NoChores && time.Since(looked.at) > clockEvery {
 			_ = s.watch(s.ctx, &looked) // it is looked at again
 		}
@@ -67,7 +76,7 @@ func (s *Store) maintain() {
 
 // chores does one round, if this process has the duty. A chore that fails is
 // done in a later round.
-func (s *Store) chores(after int64) int64 {
+func (s *upkeep) chores(after int64) int64 {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
 	mine := false
@@ -91,7 +100,7 @@ func (s *Store) chores(after int64) int64 {
 }
 
 // purgeAll repeats a chore until it had less to do than it could.
-func (s *Store) purgeAll(ctx context.Context, sql string, most int64, args ...[]byte) {
+func (s *upkeep) purgeAll(ctx context.Context, sql string, most int64, args ...[]byte) {
 	for range 200 {
 		n := int64(0)
 		err := s.within(ctx, s.front, coldSettings, func(t *tx) error {
@@ -103,7 +112,7 @@ func (s *Store) purgeAll(ctx context.Context, sql string, most int64, args ...[]
 	}
 }
 
-func (s *Store) tidyTried(ctx context.Context, after int64) (next int64, err error) {
+func (s *upkeep) tidyTried(ctx context.Context, after int64) (next int64, err error) {
 	err = s.call(ctx, s.back, read(purgeTried, func(r row) error {
 		if next = r.int8(0); r.int8(1) < 2000 {
 			next = 0 // from the beginning again
@@ -116,7 +125,7 @@ func (s *Store) tidyTried(ctx context.Context, after int64) (next int64, err err
 // vacuum cleans what changes with every message. It never truncates: that would
 // lock everybody out for a moment. It may take minutes, so it has a connection of
 // its own: a pool may have one only.
-func (s *Store) vacuum(ctx context.Context) error {
+func (s *upkeep) vacuum(ctx context.Context) error {
 	conn, done, err := s.ownConn(ctx)
 	if err != nil {
 		return err
@@ -141,7 +150,7 @@ func (s *Store) vacuum(ctx context.Context) error {
 }
 
 // bloated reports whether the messages' table is worth a vacuum now.
-func (s *Store) bloated(ctx context.Context, c *pgconn.PgConn) bool {
+func (s *upkeep) bloated(ctx context.Context, c *pgconn.PgConn) bool {
 	var dead, live int64
 	err := s.send(ctx, c, group{read(deadTuples, func(r row) error {
 		dead, live = r.int8(0), r.int8(1)

@@ -73,7 +73,7 @@ func (c *markColumns) add(i int, m *pawl.Mark, version int64) {
 }
 
 // PutMarks implements [store.Shared].
-func (s *Store) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
+func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
 	receipts, err := store.AdmitMarks(marks)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func removed(i int) int64 { return int64(-i) }
 
 // markSteps are the statements that write marks, in the order in which everybody
 // locks them within each.
-func (s *Store) markSteps(marks []pawl.Mark, receipts []store.MarkReceipt, each func(row) error) (steps group) {
+func (s *side) markSteps(marks []pawl.Mark, receipts []store.MarkReceipt, each func(row) error) (steps group) {
 	order := make([]int, 0, len(marks))
 	for i := range marks {
 		if receipts[i].Err == nil {
@@ -152,7 +152,7 @@ func readMark(scope string) func(row) (store.Marked, error) {
 }
 
 // GetMarks implements [store.Shared].
-func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
+func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
 	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func (s *Store) GetMarks(ctx context.Context, scope string, keys ...string) (map
 }
 
 // ListMarks implements [store.Shared].
-func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
+func (s *side) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return sqlstore.ListMarks(scope, prefix, func(from, end []byte) (page []store.Marked, err error) {
 		err = s.guard(ctx, "list marks", func(ctx context.Context) error {
 			return s.callAfresh(ctx, s.front, func() { page = nil }, read(markPage, collect(&page, readMark(scope)),
@@ -191,7 +191,7 @@ func (s *Store) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[s
 }
 
 // Forget implements [store.Shared].
-func (s *Store) Forget(ctx context.Context, scope string) error {
+func (s *side) Forget(ctx context.Context, scope string) error {
 	if err := store.AdmitScope("forget", scope); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *Store) Forget(ctx context.Context, scope string) error {
 }
 
 // forgetRange repeats a removal, a transaction each, until nothing is left.
-func (s *Store) forgetRange(ctx context.Context, sql string, of, after []byte) error {
+func (s *side) forgetRange(ctx context.Context, sql string, of, after []byte) error {
 	for {
 		n := int64(0)
 		err := s.guard(ctx, "forget", func(ctx context.Context) error {

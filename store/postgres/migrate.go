@@ -11,6 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// migrator brings the schema up to date.
+type migrator struct {
+	*core
+}
+
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
@@ -25,7 +30,7 @@ const (
 	lockMigrations   = `SELECT pg_advisory_xact_lock(hashtextextended('pawl migrate ' || $1, 0))`
 )
 
-func (s *Store) named(sql string) string { return strings.ReplaceAll(sql, "@", s.cfg.Schema+".") }
+func (s *migrator) named(sql string) string { return strings.ReplaceAll(sql, "@", s.cfg.Schema+".") }
 
 // querier is what a pool and a transaction have in common.
 type querier interface {
@@ -34,7 +39,7 @@ type querier interface {
 }
 
 // applied returns the migrations that the schema has seen.
-func (s *Store) applied(ctx context.Context, q querier) ([]store.Migration, error) {
+func (s *migrator) applied(ctx context.Context, q querier) ([]store.Migration, error) {
 	var schema, table bool
 	if err := q.QueryRow(ctx, hasSchema, s.cfg.Schema).Scan(&schema, &table); err != nil || !table {
 		return nil, err
@@ -50,7 +55,7 @@ func (s *Store) applied(ctx context.Context, q querier) ([]store.Migration, erro
 }
 
 // checkSchema says whether this program can work with the schema.
-func (s *Store) checkSchema(ctx context.Context) error {
+func (s *migrator) checkSchema(ctx context.Context) error {
 	have, err := s.applied(ctx, s.front)
 	if err != nil {
 		return s.fail("open postgres", err)
@@ -59,7 +64,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 }
 
 // Migrations implements [store.Migrator].
-func (s *Store) Migrations(ctx context.Context) (all []store.Migration, err error) {
+func (s *migrator) Migrations(ctx context.Context) (all []store.Migration, err error) {
 	err = s.guard(ctx, "migrations", func(ctx context.Context) error {
 		have, err := s.applied(ctx, s.front)
 		all = sqlstore.Status(steps(), have)
@@ -69,12 +74,12 @@ func (s *Store) Migrations(ctx context.Context) (all []store.Migration, err erro
 }
 
 // MigrateUp implements [store.Migrator].
-func (s *Store) MigrateUp(ctx context.Context) ([]store.Migration, error) {
+func (s *migrator) MigrateUp(ctx context.Context) ([]store.Migration, error) {
 	return s.migrate(ctx, "migrate up", sqlstore.Up)
 }
 
 // MigrateDown implements [store.Migrator].
-func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
+func (s *migrator) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
 	defer s.topics.forget()
 	if to < 1 {
 		if _, err := s.front.Exec(ctx, s.named(dropOutbox), pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -85,7 +90,7 @@ func (s *Store) MigrateDown(ctx context.Context, to int) ([]store.Migration, err
 }
 
 // migrate runs one step a transaction, until next has none.
-func (s *Store) migrate(ctx context.Context, op string, next sqlstore.Next) (done []store.Migration, err error) {
+func (s *migrator) migrate(ctx context.Context, op string, next sqlstore.Next) (done []store.Migration, err error) {
 	err = s.guard(ctx, op, func(ctx context.Context) error {
 		for more := true; more; {
 			err := pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
@@ -118,7 +123,7 @@ func (s *Store) migrate(ctx context.Context, op string, next sqlstore.Next) (don
 
 // lockMigrations waits for other migrations of this schema, and returns what is
 // applied.
-func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migration, error) {
+func (s *migrator) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migration, error) {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 		return nil, err
 	}
@@ -142,7 +147,8 @@ func (s *Store) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migratio
 	return s.applied(ctx, tx)
 }
 
-func (s *Store) migrateStep(ctx context.Context, tx pgx.Tx, step sqlstore.Step, sql string) (store.Migration, error) {
+func (s *migrator) migrateStep(ctx context.Context, tx pgx.Tx, step sqlstore.Step,
+	sql string) (store.Migration, error) {
 	m := store.Migration{Version: step.Version, Name: step.Name}
 	script := s.named(sql)
 	if step.Version == 1 && sql != step.Down {

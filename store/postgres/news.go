@@ -47,7 +47,7 @@ func (n *news) init() {
 
 // Wake tells listeners of all processes that there may be something to claim in
 // topics: after the commit of a transaction that [Store.AppendTx] appended in.
-func (s *Store) Wake(topics ...string) {
+func (s *listener) Wake(topics ...string) {
 	for _, name := range topics {
 		if t := s.topics.named(name); t != nil {
 			s.wake(t.id)
@@ -56,7 +56,7 @@ func (s *Store) Wake(topics ...string) {
 }
 
 // wake tells listeners of topics.
-func (s *Store) wake(ids ...int32) {
+func (s *listener) wake(ids ...int32) {
 	if len(ids) == 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func (n *news) wanted() (topics []string) {
 }
 
 // Listen implements [store.Waker].
-func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
+func (s *listener) Listen(ctx context.Context, topics ...string) (<-chan struct{}, error) {
 	_, done, err := s.enter(ctx, "listen")
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (s *Store) Listen(ctx context.Context, topics ...string) (<-chan struct{}, 
 const notifyOthers = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text)`
 
 // notifyLoop sends what is pending: the first at once, more after a pause.
-func (s *Store) notifyLoop() {
+func (s *listener) notifyLoop() {
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -170,7 +170,7 @@ func (s *Store) notifyLoop() {
 // notifyPending sends what is pending, and waits for a notification that is on
 // its way: Close calls it so that what a process appended last is not left to
 // polling.
-func (s *Store) notifyPending() error {
+func (s *listener) notifyPending() error {
 	s.news.sending.Lock()
 	defer s.news.sending.Unlock()
 	payload := s.news.take()
@@ -204,7 +204,7 @@ func (n *news) take() (payload string) {
 // notify uses a connection that is there already if it can: a process that only
 // appends has none in the pool that acks use, and making one takes longer than
 // the notification.
-func (s *Store) notify(payload string) error {
+func (s *listener) notify(payload string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)
 	defer cancel()
 	pool := s.back
@@ -214,10 +214,10 @@ func (s *Store) notify(payload string) error {
 	return s.call(ctx, pool, do(notifyOthers, textValue(s.channel()), textValue(payload)))
 }
 
-func (s *Store) channel() string { return "pawl_" + s.cfg.Schema }
+func (s *listener) channel() string { return "pawl_" + s.cfg.Schema }
 
 // pause waits; false when the store ends.
-func (s *Store) pause(d time.Duration) bool {
+func (s *listener) pause(d time.Duration) bool {
 	select {
 	case <-s.ctx.Done():
 		return false
@@ -227,7 +227,7 @@ func (s *Store) pause(d time.Duration) bool {
 }
 
 // hear takes a notification of another process.
-func (s *Store) hear(payload string) {
+func (s *listener) hear(payload string) {
 	words := strings.Fields(payload)
 	if len(words) == 0 || words[0] == s.news.origin {
 		return

@@ -48,7 +48,7 @@ const whichClaims = `SELECT c.fence FROM unnest($1::bigint[]) x(fence)
 
 // giveUpOrphans gives back what claims hold whose answer was lost. One that is not
 // there may be under way still, at the server, for as long as a call may take.
-func (s *Store) giveUpOrphans(ctx context.Context) error {
+func (s *upkeep) giveUpOrphans(ctx context.Context) error {
 	orphans := s.tracker.takeOrphans()
 	if len(orphans) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func (s *Store) giveUpOrphans(ctx context.Context) error {
 
 // giveUp gives back everything of a claim whose answer was lost: no worker holds its
 // tokens, so no rescue is counted.
-func (s *Store) giveUp(ctx context.Context, fence int64) error {
+func (s *upkeep) giveUp(ctx context.Context, fence int64) error {
 	return s.within(ctx, s.back, nil, func(t *tx) error {
 		var lanes []int64
 		if err := t.run(ctx, read(lockClaim, set(&lanes, row.int8s), int8Value(fence))); err != nil || len(lanes) == 0 {
@@ -93,12 +93,12 @@ func (s *Store) giveUp(ctx context.Context, fence int64) error {
 
 // finishUp gives back what can be given back when the store is closed, and sends
 // pending notifications.
-func (s *Store) finishUp() {
+func (s *upkeep) finishUp() {
 	if s.back == nil {
 		return
 	}
 	if !s.cfg.PollOnly {
-		_ = s.notifyPending() // a hint: others find it by polling, too
+		_ = s.listener.notifyPending() // a hint: others find it by polling, too
 	}
 	s.flushClaims()
 	ctx, cancel := context.WithTimeout(s.ctx, pingLimit)

@@ -14,7 +14,7 @@ func (z *rig) lateClaim() (arrive func()) {
 	z.check(err)
 	z.s.tracker.orphan(cs[0].fence)
 	return func() {
-		z.check(z.s.call(z.ctx, z.s.back, cs[0].take(z.s)))
+		z.check(z.s.call(z.ctx, z.s.back, cs[0].take(z.s.claimer)))
 		if len(cs[0].lanes) != 1 {
 			z.Fatalf("took %v", cs[0].lanes)
 		}

@@ -11,6 +11,13 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// outbox installs what applications append with, by SQL.
+type outbox struct {
+	*core
+	migrator *migrator
+	registry *registry
+}
+
 //go:embed outbox.sql
 var outboxSQL string
 
@@ -29,10 +36,10 @@ const (
 
 // InstallOutbox implements Outbox of package project. The views are made in the first schema of the search
 // path that is not the store's.
-func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) {
+func (s *outbox) InstallOutbox(ctx context.Context) (grants []string, err error) {
 	err = s.guard(ctx, "install the outbox", func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
-			if _, err := s.lockMigrations(ctx, tx); err != nil {
+			if _, err := s.migrator.lockMigrations(ctx, tx); err != nil {
 				return err
 			}
 			var schema string
@@ -53,13 +60,13 @@ func (s *Store) InstallOutbox(ctx context.Context) (grants []string, err error) 
 }
 
 // outboxScript makes the outbox of this store.
-func (s *Store) outboxScript() string {
+func (s *outbox) outboxScript() string {
 	rank := sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint", "0", "t.ageing")
-	return s.named(strings.NewReplacer("{rank}", rank, "{id}", newID).Replace(outboxSQL))
+	return s.migrator.named(strings.NewReplacer("{rank}", rank, "{id}", newID).Replace(outboxSQL))
 }
 
 // OutboxInstalled implements Outbox of package project.
-func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
+func (s *outbox) OutboxInstalled(ctx context.Context) (there bool, err error) {
 	err = s.guard(ctx, "look for the outbox", func(ctx context.Context) error {
 		return s.front.QueryRow(ctx, hasOutbox).Scan(&there)
 	})
@@ -67,21 +74,21 @@ func (s *Store) OutboxInstalled(ctx context.Context) (there bool, err error) {
 }
 
 // OutboxTopic implements Outbox of package project.
-func (s *Store) OutboxTopic(ctx context.Context, projection string) error {
+func (s *outbox) OutboxTopic(ctx context.Context, projection string) error {
 	return s.guard(ctx, "make the topic of the outbox", func(ctx context.Context) error {
 		topic := projection + "." + outboxStage
-		if err := s.create(ctx, topic, false, false); err != nil {
+		if err := s.registry.create(ctx, topic, false, false); err != nil {
 			return err
 		}
-		return s.ensure(ctx, map[place]bool{{topic: topic}: true})
+		return s.registry.ensure(ctx, map[place]bool{{topic: topic}: true})
 	})
 }
 
 // Dialect implements Rows of package project.
-func (s *Store) Dialect() string { return "postgres" }
+func (s *outbox) Dialect() string { return "postgres" }
 
 // Rows implements Rows of package project.
-func (s *Store) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
+func (s *outbox) Rows(ctx context.Context, each func(row []*string) error, query string, args ...any) error {
 	return s.guard(ctx, "query", func(ctx context.Context) error {
 		return pgx.BeginTxFunc(ctx, s.front, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, undoSettings); err != nil {

@@ -26,7 +26,7 @@ const reserve = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $3::interval
 		RETURNING version, (extract(epoch FROM until - (SELECT now FROM n)) * 1000000)::bigint`
 
 // Reserve implements [store.Shared].
-func (s *Store) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
+func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
 	paces, err := store.AdmitPaces(paces)
 	if err != nil || len(paces) == 0 {
 		return nil, err

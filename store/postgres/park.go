@@ -17,7 +17,7 @@ const (
 
 // park sends what waits behind a dead letter of its lane to the dead letters,
 // too, and returns the other runs. The lanes are this claim's.
-func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error) {
+func (s *settler) park(ctx context.Context, c *claiming, runs []run) ([]run, error) {
 	var lanes []int64
 	for _, r := range runs {
 		if r.lane < 0 {
@@ -35,7 +35,7 @@ func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error
 	}
 	lanes = slices.DeleteFunc(lanes, func(lane int64) bool { return !blocked[lane] })
 	if err := s.parkLanes(ctx, c.fence, lanes); err != nil {
-		s.tracker.orphan(c.fence)
+		s.upkeep.tracker.orphan(c.fence)
 		return nil, err
 	}
 	// What passes stands at a rank of its own: the lane is given up, and claimed
@@ -47,7 +47,7 @@ func (s *Store) park(ctx context.Context, c *claiming, runs []run) ([]run, error
 	}), nil
 }
 
-func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error {
+func (s *settler) parkLanes(ctx context.Context, fence int64, lanes []int64) error {
 	return s.within(ctx, s.back, nil, func(t *tx) error {
 		w := &writing{}
 		err := t.run(ctx,
@@ -60,6 +60,6 @@ func (s *Store) parkLanes(ctx context.Context, fence int64, lanes []int64) error
 		if err != nil || len(w.dead.seq) == 0 {
 			return err
 		}
-		return t.run(ctx, w.steps(s)...)
+		return t.run(ctx, w.steps(s.core)...)
 	})
 }

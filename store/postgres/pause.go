@@ -19,7 +19,7 @@ const (
 )
 
 // Pause implements [store.Topics].
-func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
+func (s *registry) Pause(ctx context.Context, name string, d time.Duration, by, reason string) error {
 	if err := pawl.ValidTopic(name); err != nil {
 		return err
 	}
@@ -35,20 +35,20 @@ func (s *Store) Pause(ctx context.Context, name string, d time.Duration, by, rea
 			textValue(store.Text(by)), textValue(store.Text(reason)), s.skewValue()))
 	})
 	if err == nil && d > 0 {
-		s.news.alarm(d) // what waits is claimable then
+		s.listener.news.alarm(d) // what waits is claimable then
 	}
 	return err
 }
 
 // Resume implements [store.Topics].
-func (s *Store) Resume(ctx context.Context, name string) error {
+func (s *registry) Resume(ctx context.Context, name string) error {
 	return s.guard(ctx, "resume", func(ctx context.Context) error {
 		if pawl.ValidTopic(name) != nil {
 			return nil
 		}
 		var ids []int32
 		err := s.call(ctx, s.front, read(resumeTopic, add(&ids, row.id), textValue(name)))
-		s.wake(ids...)
+		s.listener.wake(ids...)
 		return err
 	})
 }

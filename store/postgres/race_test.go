@@ -341,13 +341,13 @@ func TestLockedBeyondWhatIsWantedIsSeenAgain(t *testing.T) {
 	z.check(err)
 	s.floors.priorities[cs[0].topic.id] = 1
 	z.check(s.within(z.ctx, s.back, nil, func(x *tx) error {
-		if err := x.run(z.ctx, cs[0].take(s)); err != nil {
+		if err := x.run(z.ctx, cs[0].take(s.claimer)); err != nil {
 			return err
 		}
 		z.claim(10, 1) // of the same process, at the same time
 		return nil
 	}))
-	z.check(s.call(z.ctx, s.back, cs[0].readLanes(s)))
+	z.check(s.call(z.ctx, s.back, cs[0].readLanes(s.claimer)))
 	_, err = s.finish(z.ctx, cs[0])
 	z.check(err)
 	start := time.Now()

@@ -42,7 +42,7 @@ const (
 )
 
 // readBare reads messageColumns.
-func (s *Store) readBare(r row) (rec store.Record, err error) {
+func (s *inspector) readBare(r row) (rec store.Record, err error) {
 	rec.ID = r.messageID(0)
 	if t := s.topics.numbered(r.id(1)); t != nil {
 		rec.Topic = t.Name
@@ -58,7 +58,7 @@ func (s *Store) readBare(r row) (rec store.Record, err error) {
 }
 
 // readRecord reads messageColumns and the five after them.
-func (s *Store) readRecord(r row) (rec store.Record, err error) {
+func (s *inspector) readRecord(r row) (rec store.Record, err error) {
 	rec, err = s.readBare(r)
 	if err != nil {
 		return rec, err
@@ -80,7 +80,7 @@ func (s *Store) readRecord(r row) (rec store.Record, err error) {
 	return rec, nil
 }
 
-func (s *Store) readLive(r row) (store.Record, error) {
+func (s *inspector) readLive(r row) (store.Record, error) {
 	rec, err := s.readRecord(r)
 	lane, seq := r.int8(14), r.int8(15)
 	rec.Throttles, rec.ThrottledSince = r.int4(28), r.time(29)
@@ -106,21 +106,21 @@ func (s *Store) readLive(r row) (store.Record, error) {
 	return rec, err
 }
 
-func (s *Store) readDead(r row) (store.Record, error) {
+func (s *inspector) readDead(r row) (store.Record, error) {
 	rec, err := s.readRecord(r)
 	rec.State, rec.DeadAt, rec.Kind, rec.Fingerprint = store.IsDead, r.time(14), pawl.Kind(r.text(15)), r.text(16)
 	rec.Resolved = resolution(r, 18)
 	return rec, err
 }
 
-func (s *Store) readAcked(r row) (store.Record, error) {
+func (s *inspector) readAcked(r row) (store.Record, error) {
 	rec, err := s.readRecord(r)
 	rec.State, rec.AckedAt = store.Acked, r.time(14)
 	return rec, err
 }
 
 // Get implements [store.Inspector].
-func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
+func (s *inspector) Get(ctx context.Context, id string) (store.Record, error) {
 	if err := s.guard(ctx, "get", s.catchUp); err != nil {
 		return store.Record{}, err
 	}
@@ -152,18 +152,18 @@ func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
 // catchUp knows all topics afterwards, and what was due has happened, give or take
 // [sweepEvery]: there may be no worker whose claims see to that. If that fails, or
 // takes long, messages are shown as they are.
-func (s *Store) catchUp(ctx context.Context) error {
-	if err := s.loadTopics(ctx); err != nil {
+func (s *inspector) catchUp(ctx context.Context) error {
+	if err := s.registry.loadTopics(ctx); err != nil {
 		return err
 	}
 	soon, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
-	_ = s.sweepIfDue(soon)
+	_ = s.upkeep.sweepIfDue(soon)
 	return nil
 }
 
 // cold runs look-ups in one transaction, with the planner's full choice, as one call; see guard.
-func (s *Store) cold(ctx context.Context, op string, do func(context.Context, *tx) error) error {
+func (s *inspector) cold(ctx context.Context, op string, do func(context.Context, *tx) error) error {
 	return s.guard(ctx, op, func(ctx context.Context) error {
 		return s.within(ctx, s.front, coldSettings, func(t *tx) error { return do(ctx, t) })
 	})

@@ -29,11 +29,13 @@ const (
 )
 
 // RemoveTopic implements [store.Topics].
-func (s *Store) RemoveTopic(ctx context.Context, name string) error {
+func (s *registry) RemoveTopic(ctx context.Context, name string) error {
 	if pawl.ValidTopic(name) != nil {
 		return notFound("topic", name)
 	}
-	err := s.cold(ctx, "remove topic", func(ctx context.Context, t *tx) error { return s.removeTopic(ctx, t, name) })
+	err := s.inspector.cold(ctx, "remove topic", func(ctx context.Context, t *tx) error {
+		return s.removeTopic(ctx, t, name)
+	})
 	if errors.Is(err, errOrderBusy) {
 		return &store.Error{Op: "remove topic " + name, Code: store.ErrUnavailable, Err: errOrderBusy,
 			Hint: "end the transaction that does, and repeat the call"}
@@ -44,7 +46,7 @@ func (s *Store) RemoveTopic(ctx context.Context, name string) error {
 	return s.guard(ctx, "remove topic", s.loadTopics)
 }
 
-func (s *Store) removeTopic(ctx context.Context, t *tx, name string) error {
+func (s *registry) removeTopic(ctx context.Context, t *tx, name string) error {
 	var found []*topic
 	hidden, dead := false, false
 	err := t.run(ctx, read(lockTopic, collect(&found, readTopic), textValue(name)),

@@ -11,6 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// letters are what is done with dead letters.
+type letters struct {
+	*core
+	listener  *listener
+	upkeep    *upkeep
+	inspector *inspector
+	registry  *registry
+}
+
 const (
 	lockDead = `SELECT d.id, d.n, d.topic, d.prio, d.key, d.uniq, d.meta, d.vis FROM unnest($1::bytea[]) x(id)
 		CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
@@ -46,17 +55,17 @@ a AS (INSERT INTO @attempt (seq, n, data) SELECT n.seq, h.i, h.data FROM n CROSS
 DELETE FROM @dead WHERE n = ANY ($1::bigint[])`
 
 // Replay implements [store.DeadLetters].
-func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (s *letters) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, false, ids)
 }
 
-func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
+func (s *letters) replayAll(ctx context.Context, topic string, keep bool, ids []string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
 		}
 	}
-	r := &replaying{Store: s, to: topic, keep: keep, ids: sqlstore.Distinct(ids)}
+	r := &replaying{letters: s, to: topic, keep: keep, ids: sqlstore.Distinct(ids)}
 	if err := s.guard(ctx, "replay", r.run); err != nil {
 		return nil, err
 	}
@@ -65,7 +74,7 @@ func (s *Store) replayAll(ctx context.Context, topic string, keep bool, ids []st
 
 // replaying is a call of Replay.
 type replaying struct {
-	*Store
+	*letters
 	to      string
 	keep    bool // the attempts
 	ids     []string
@@ -92,25 +101,25 @@ type deadMessage struct {
 }
 
 func (r *replaying) run(ctx context.Context) error {
-	if err := r.catchUp(ctx); err != nil {
+	if err := r.inspector.catchUp(ctx); err != nil {
 		return err
 	}
 	if r.to != "" {
-		if err := r.create(ctx, r.to, true, false); err != nil {
+		if err := r.registry.create(ctx, r.to, true, false); err != nil {
 			return err
 		}
-		if err := r.loadTopics(ctx); err != nil {
+		if err := r.registry.loadTopics(ctx); err != nil {
 			return err
 		}
 	}
 	err := r.within(ctx, r.front, nil, func(t *tx) error { return r.revive(ctx, t, true) })
 	if errors.Is(err, errDue) {
-		if err = r.promote(ctx); err == nil {
+		if err = r.upkeep.promote(ctx); err == nil {
 			err = r.within(ctx, r.front, nil, func(t *tx) error { return r.revive(ctx, t, false) })
 		}
 	}
 	if err == nil {
-		r.Store.wake(r.topics...)
+		r.listener.wake(r.topics...)
 	}
 	return err
 }
@@ -218,10 +227,10 @@ func (r *replaying) add(c *deadMessage) error {
 	if err != nil {
 		return err
 	}
-	to := r.Store.topics.numbered(c.topic)
+	to := r.core.topics.numbered(c.topic)
 	if r.to != "" && (to == nil || to.Name != r.to) {
 		r.count(c.topic, tallyPurged, 1)
-		to = r.Store.topics.named(r.to)
+		to = r.core.topics.named(r.to)
 		r.count(to.id, tallyAppended, 1)
 	}
 	if to == nil {
@@ -235,6 +244,6 @@ func (r *replaying) add(c *deadMessage) error {
 }
 
 // Purge implements [store.DeadLetters].
-func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *letters) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "purge", ids, purge)
 }

@@ -14,7 +14,7 @@ import (
 // resting settles the rest of a batch: retries, releases, deaths, holds, acks
 // that emit or write marks, and whatever is in one run with one of these.
 type resting struct {
-	*Store
+	*settler
 	*settling
 	careful  bool // runs one by one
 	checkDue bool
@@ -350,10 +350,10 @@ func (w *resting) emit(to *writing, st *store.Settlement) {
 
 // steps are the statements of what was written, and of what is emitted with it.
 func (w *resting) steps(to *writing) group {
-	g := to.steps(w.Store)
+	g := to.steps(w.core)
 	w.written = append(w.written, to)
 	for _, in := range to.emits {
-		g = append(g, in.steps(w.Store, w.checkDue)...)
+		g = append(g, in.steps(w.core, w.checkDue)...)
 		w.inserted = append(w.inserted, in)
 	}
 	return g
@@ -377,7 +377,7 @@ func (w *resting) markSteps() (g group) {
 		for i := range marks {
 			receipts[i].Version = store.NewVersion(&marks[i])
 		}
-		g = append(g, w.Store.markSteps(marks, receipts, func(row) error { return nil })...)
+		g = append(g, w.side.markSteps(marks, receipts, func(row) error { return nil })...)
 	}
 	return g
 }
@@ -390,18 +390,18 @@ func (w *resting) finish() {
 	})
 	for _, tok := range w.ended {
 		if tok.Lane > 0 {
-			w.tracker.ended(tok.Fence, 1)
+			w.upkeep.tracker.ended(tok.Fence, 1)
 		} else {
-			w.tracker.acked(tok.Fence, tok.Lane, 1, w.over[held{tok.Lane, tok.Fence}])
+			w.upkeep.tracker.acked(tok.Fence, tok.Lane, 1, w.over[held{tok.Lane, tok.Fence}])
 		}
 	}
 	for _, in := range w.inserted {
-		w.appended(in)
+		w.appender.appended(in)
 	}
 	for _, d := range w.delays {
-		w.news.alarmMicros(d)
+		w.listener.news.alarmMicros(d)
 	}
 	for _, to := range w.written {
-		w.wake(to.woken...)
+		w.listener.wake(to.woken...)
 	}
 }

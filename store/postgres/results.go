@@ -10,6 +10,14 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// reader reads topics by a cursor.
+type reader struct {
+	*core
+	inspector *inspector
+	registry  *registry
+	results   results
+}
+
 const (
 	lastNumber = `SELECT last_value, is_called FROM @msg_seq`
 	// writersOfMessages are the transactions that may have taken numbers and not
@@ -81,7 +89,7 @@ func (h *results) settled(last int64) (safe int64, all bool) {
 
 // settledNumber is how far a scan may go now. It waits a moment for transactions
 // that are under way.
-func (s *Store) settledNumber(ctx context.Context) (int64, error) {
+func (s *reader) settledNumber(ctx context.Context) (int64, error) {
 	first := int64(-1)
 	for start := time.Now(); ; {
 		last, writers := int64(0), []string(nil)
@@ -110,8 +118,8 @@ func (s *Store) settledNumber(ctx context.Context) (int64, error) {
 }
 
 // resultsTopic is a topic whose messages have an order; nil if it is not there.
-func (s *Store) resultsTopic(ctx context.Context, op, name string) (*topic, error) {
-	t, err := s.known(ctx, name)
+func (s *reader) resultsTopic(ctx context.Context, op, name string) (*topic, error) {
+	t, err := s.registry.known(ctx, name)
 	if err == nil && t != nil {
 		err = store.AdmitResults(op, &t.Topic)
 	}
@@ -120,7 +128,7 @@ func (s *Store) resultsTopic(ctx context.Context, op, name string) (*topic, erro
 
 // ScanResults implements [store.Results]. A transaction of any topic that stays
 // open after an AppendTx holds back what is appended after it began.
-func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
+func (s *reader) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
 	next int64, err error) {
 	const op = "scan results"
 	if err := store.AdmitScan(topic, after, limit); err != nil {
@@ -138,7 +146,7 @@ func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limi
 		}
 		size := 0
 		err = s.callAfresh(ctx, s.front, func() { results, size = nil, 0 }, read(selectResults, func(r row) error {
-			rec, err := s.readBare(r)
+			rec, err := s.inspector.readBare(r)
 			size += len(rec.Body)
 			results = append(results, store.Result{Cursor: r.int8(9), Message: rec.Message, EnqueuedAt: rec.EnqueuedAt})
 			return err
@@ -158,7 +166,7 @@ func (s *Store) ScanResults(ctx context.Context, topic string, after int64, limi
 }
 
 // RemoveResults implements [store.Results].
-func (s *Store) RemoveResults(ctx context.Context, name string, upTo int64) (removed int64, err error) {
+func (s *reader) RemoveResults(ctx context.Context, name string, upTo int64) (removed int64, err error) {
 	const op = "remove results"
 	if err := store.AdmitScan(name, upTo, 1); err != nil {
 		return 0, err
@@ -187,7 +195,7 @@ func (s *Store) RemoveResults(ctx context.Context, name string, upTo int64) (rem
 
 // removePart removes some messages in a transaction, and returns how many of how
 // many it found, and how far it came.
-func (s *Store) removePart(ctx context.Context, id int32, from, upTo int64) (removed, found, last int64, err error) {
+func (s *reader) removePart(ctx context.Context, id int32, from, upTo int64) (removed, found, last int64, err error) {
 	err = s.guard(ctx, "remove results", func(ctx context.Context) error {
 		return s.within(ctx, s.front, nil, func(t *tx) error {
 			removed = 0
@@ -201,7 +209,7 @@ func (s *Store) removePart(ctx context.Context, id int32, from, upTo int64) (rem
 			if found, last = int64(len(all)), upTo; found == removePart {
 				last = all[found-1].lane
 			}
-			free, err := s.freeSolo(ctx, t, all)
+			free, err := s.inspector.freeSolo(ctx, t, all)
 			if err != nil || len(free) == 0 {
 				return err
 			}

@@ -80,13 +80,13 @@ type ran struct {
 
 // finish makes deliveries of what was claimed. What is not given out is given
 // up; so is everything where it fails.
-func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error) {
+func (s *claimer) finish(ctx context.Context, c *claiming) (runs []run, err error) {
 	if !c.there {
 		return nil, nil
 	}
 	defer func() {
 		if err != nil {
-			s.tracker.orphan(c.fence)
+			s.upkeep.tracker.orphan(c.fence)
 		}
 	}()
 	if err := s.refreshed(ctx, c); err != nil {
@@ -98,7 +98,7 @@ func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error)
 	}
 	runs = c.runs()
 	if c.topic.Park {
-		if runs, err = s.park(ctx, c, runs); err != nil {
+		if runs, err = s.settler.park(ctx, c, runs); err != nil {
 			return nil, err
 		}
 	}
@@ -118,14 +118,14 @@ func (s *Store) finish(ctx context.Context, c *claiming) (runs []run, err error)
 		return nil, err
 	}
 	s.floors.sized(c.topic.id, bytes, given)
-	s.tracker.claimed(c.fence, c.topic.Deadline, runs)
+	s.upkeep.tracker.claimed(c.fence, c.topic.Deadline, runs)
 	return runs, nil
 }
 
 // freeUntilClaimed gives up the unique keys that were taken until now. The claim has
 // committed, but the deliveries are not handed out yet: what was a duplicate meanwhile
 // is covered by them. Where this fails the claim is given up.
-func (s *Store) freeUntilClaimed(ctx context.Context, runs []run) error {
+func (s *claimer) freeUntilClaimed(ctx context.Context, runs []run) error {
 	var keys, ids [][]byte
 	for _, r := range runs {
 		for i := range r.heads[:r.give] {
@@ -145,22 +145,22 @@ func (s *Store) freeUntilClaimed(ctx context.Context, runs []run) error {
 const stayedFor = 5 * time.Millisecond
 
 // note keeps what the next claims go by.
-func (s *Store) note(c *claiming) {
+func (s *claimer) note(c *claiming) {
 	if c.aim != others {
 		return
 	}
 	s.floors.note(c)
 	if topic := c.topic.Name; c.stayed > 0 && c.short() {
-		time.AfterFunc(stayedFor, func() { s.news.wakeOwn(topic) })
+		time.AfterFunc(stayedFor, func() { s.listener.news.wakeOwn(topic) })
 	}
 }
 
 // refreshed reads the settings again if the claim met others.
-func (s *Store) refreshed(ctx context.Context, c *claiming) error {
+func (s *claimer) refreshed(ctx context.Context, c *claiming) error {
 	if len(c.heads) == 0 || c.topic != nil && c.topic.Version == c.version {
 		return nil
 	}
-	if err := s.loadTopics(ctx); err != nil {
+	if err := s.registry.loadTopics(ctx); err != nil {
 		return err
 	}
 	if c.topic != nil {
@@ -320,7 +320,7 @@ func gapped(heads []head) string {
 }
 
 // repair puts right what a claim wrote down.
-func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
+func (s *claimer) repair(ctx context.Context, fence int64, fix repair) error {
 	if err := s.setRuns(ctx, fence, fix.runs); err != nil || len(fix.open)+len(fix.solo) == 0 {
 		return err
 	}
@@ -328,7 +328,7 @@ func (s *Store) repair(ctx context.Context, fence int64, fix repair) error {
 }
 
 // setRuns writes runs down, in the order of lanes, in which everybody locks them.
-func (s *Store) setRuns(ctx context.Context, fence int64, runs []ran) error {
+func (s *claimer) setRuns(ctx context.Context, fence int64, runs []ran) error {
 	if len(runs) == 0 {
 		return nil
 	}
@@ -344,7 +344,7 @@ func (s *Store) setRuns(ctx context.Context, fence int64, runs []ran) error {
 
 // leave gives up lanes of a claim. Those of keys are locked before, because what
 // waits in them may change until then.
-func (s *Store) leave(ctx context.Context, fence int64, open, solo []int64) error {
+func (s *claimer) leave(ctx context.Context, fence int64, open, solo []int64) error {
 	var g group
 	if len(open) > 0 {
 		slices.Sort(open)

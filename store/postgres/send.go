@@ -22,7 +22,7 @@ const newID = `set_byte(set_byte(decode(lpad(to_hex((extract(epoch FROM since) *
 	|| substring(uuid_send(gen_random_uuid()) FROM 7), 6, 112 + (n % 16)::int), 7, ((n >> 4) % 256)::int)`
 
 // sendScript makes pawl_send, which appends by SQL.
-func (s *Store) sendScript() string {
+func (s *migrator) sendScript() string {
 	return s.named(strings.NewReplacer(
 		"{id}", newID, "{schema}", s.cfg.Schema, "{order}", fmt.Sprint(s.orderNumber()),
 		"{deadline}", fmt.Sprint(int64(store.DefaultDeadline)), "{ageing}", fmt.Sprint(int64(store.DefaultAgeing)),
@@ -42,7 +42,7 @@ const sendGrants = `SELECT format('GRANT USAGE ON SCHEMA %I TO %s;', $1::text, q
 	ORDER BY n, line`
 
 // SendGrants returns the statements that let a role call pawl_send, and nothing else.
-func (s *Store) SendGrants(ctx context.Context, role string) (grants []string, err error) {
+func (s *migrator) SendGrants(ctx context.Context, role string) (grants []string, err error) {
 	err = s.guard(ctx, "grants", func(ctx context.Context) error {
 		rows, err := s.front.Query(ctx, sendGrants, s.cfg.Schema, role)
 		if err != nil {

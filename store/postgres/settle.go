@@ -8,6 +8,16 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// settler ends and extends leases.
+type settler struct {
+	*core
+	appender *appender
+	side     *side
+	listener *listener
+	upkeep   *upkeep
+	registry *registry
+}
+
 // settling is a call of Settle, divided by how things are settled. The parts are
 // a transaction each: a delivery is settled as a whole, a batch need not be.
 type settling struct {
@@ -50,7 +60,7 @@ func (g *settling) divide() {
 }
 
 // Settle implements [store.Store].
-func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
+func (s *settler) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 	refused, err := store.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
@@ -74,7 +84,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 }
 
 // settleAcks settles plain acks, and removes claims of which nothing is left.
-func (s *Store) settleAcks(ctx context.Context, g *settling) error {
+func (s *settler) settleAcks(ctx context.Context, g *settling) error {
 	var parts []*part
 	if len(g.solo.items) > 0 {
 		parts = append(parts, s.soloPart(&g.solo, g.batch))
@@ -85,12 +95,12 @@ func (s *Store) settleAcks(ctx context.Context, g *settling) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	drop := s.tracker.takeDone(500)
+	drop := s.upkeep.tracker.takeDone(500)
 	if len(drop) > 0 {
 		parts[0].steps = append(parts[0].steps, do(dropClaims, int8Array(drop)))
 	}
 	if err := s.runParts(ctx, g.batch, parts); err != nil {
-		s.tracker.putBack(drop)
+		s.upkeep.tracker.putBack(drop)
 		return err
 	}
 	for _, p := range parts {
@@ -115,13 +125,13 @@ func busyKey() error {
 // settleRest settles whatever is not a plain ack: in two round trips, the first
 // of which locks and reads. Where a unique key is held by a transaction that
 // stays open, runs are settled one by one, and those that need it are refused.
-func (s *Store) settleRest(ctx context.Context, g *settling) error {
+func (s *settler) settleRest(ctx context.Context, g *settling) error {
 	if err := s.ensureEmits(ctx, g); err != nil {
 		return err
 	}
 	careful, checkDue := false, true
 	for n := 1; ; n++ {
-		w := &resting{Store: s, settling: g, careful: careful, checkDue: checkDue}
+		w := &resting{settler: s, settling: g, careful: careful, checkDue: checkDue}
 		err := s.within(ctx, s.back, nil, func(t *tx) error { return w.settle(ctx, t) })
 		switch {
 		case err == nil:
@@ -131,7 +141,7 @@ func (s *Store) settleRest(ctx context.Context, g *settling) error {
 			return s.firstRefusals(ctx, g)
 		case errors.Is(err, errDue):
 			checkDue = false
-			if err := s.promote(ctx); err != nil {
+			if err := s.upkeep.promote(ctx); err != nil {
 				return err
 			}
 		case n <= 4 && (stateOf(err) == stateLockTimeout || errors.Is(err, errOneByOne)):
@@ -144,7 +154,7 @@ func (s *Store) settleRest(ctx context.Context, g *settling) error {
 }
 
 // ensureEmits puts the topics of what is emitted on record.
-func (s *Store) ensureEmits(ctx context.Context, g *settling) error {
+func (s *settler) ensureEmits(ctx context.Context, g *settling) error {
 	places := map[place]bool{}
 	for _, r := range g.rest {
 		for _, i := range r.Items {
@@ -157,11 +167,11 @@ func (s *Store) ensureEmits(ctx context.Context, g *settling) error {
 	if len(places) == 0 {
 		return nil
 	}
-	return s.ensure(ctx, places)
+	return s.registry.ensure(ctx, places)
 }
 
 // firstRefusals is what the rest of a batch came to when it was settled first.
-func (s *Store) firstRefusals(ctx context.Context, g *settling) error {
+func (s *settler) firstRefusals(ctx context.Context, g *settling) error {
 	return s.call(ctx, s.back, readOutcome(g.batch, partRest, func(r row) error {
 		first, err := sqlstore.DecodeRefusals(r[0])
 		g.refused = append(g.refused, first...)

@@ -9,6 +9,12 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
+// side is what processes share beside messages: entries, marks and rates.
+type side struct {
+	*core
+	inspector *inspector
+}
+
 const (
 	getEntry  = `SELECT key, version, at, writer, value FROM @entry WHERE key = $1::bytea`
 	entryPage = `SELECT key, version, at, writer, value FROM @entry
@@ -29,7 +35,7 @@ func readEntry(r row) (store.Entry, error) {
 }
 
 // GetState implements [store.Shared].
-func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, err error) {
+func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
@@ -43,7 +49,7 @@ func (s *Store) GetState(ctx context.Context, key string) (found store.Entry, er
 }
 
 // PutState implements [store.Shared].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (put store.Entry,
+func (s *side) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (put store.Entry,
 	err error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
@@ -57,7 +63,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 }
 
 // DeleteState implements [store.Shared].
-func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
+func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
@@ -71,7 +77,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 
 // changeEntry runs the step of change, or fails with its error, while no other transaction
 // changes the state. have is the version of the entry, 0 if there is none.
-func (s *Store) changeEntry(ctx context.Context, op, key string, change func(have, next int64) (step, error)) error {
+func (s *side) changeEntry(ctx context.Context, op, key string, change func(have, next int64) (step, error)) error {
 	return s.guard(ctx, op, func(ctx context.Context) error {
 		return s.within(ctx, s.front, nil, func(t *tx) error {
 			have, next := int64(0), int64(0)
@@ -93,10 +99,10 @@ func (s *Store) changeEntry(ctx context.Context, op, key string, change func(hav
 }
 
 // ListState implements [store.Shared].
-func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
 		err error) {
-		err = s.cold(ctx, "list state", func(ctx context.Context, t *tx) error {
+		err = s.inspector.cold(ctx, "list state", func(ctx context.Context, t *tx) error {
 			page, err = query(ctx, t, readEntry, entryPage, bytesValue(from), bytesValue(end), int8Value(after),
 				int8Value(int64(limit)))
 			return err
@@ -106,7 +112,7 @@ func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.
 }
 
 // Clock implements [store.Shared].
-func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
+func (s *side) Clock(ctx context.Context) (now time.Time, err error) {
 	err = s.guard(ctx, "clock", func(ctx context.Context) error {
 		return s.call(ctx, s.front, read(readClock, set(&now, row.time), s.skewValue()))
 	})

@@ -62,10 +62,10 @@ SELECT topic, count(*) FROM (
 )
 
 // Stats implements [store.Topics].
-func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
+func (s *registry) Stats(ctx context.Context, names ...string) ([]store.TopicStats, error) {
 	by := map[int32]*store.TopicStats{}
 	err := s.guard(ctx, "stats", func(ctx context.Context) error {
-		if err := s.catchUp(ctx); err != nil {
+		if err := s.inspector.catchUp(ctx); err != nil {
 			return err
 		}
 		s.topics.mu.RLock()
@@ -84,7 +84,7 @@ func (s *Store) Stats(ctx context.Context, names ...string) ([]store.TopicStats,
 }
 
 // figures reads all of them in one snapshot, so that they agree.
-func (s *Store) figures(ctx context.Context, t *tx, by map[int32]*store.TopicStats) error {
+func (s *registry) figures(ctx context.Context, t *tx, by map[int32]*store.TopicStats) error {
 	of := func(sql string, set func(*store.TopicStats, row), args ...[]byte) step {
 		return read(sql, func(r row) error {
 			if st := by[r.id(0)]; st != nil {

@@ -18,13 +18,29 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/internal/bound"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Store keeps messages in a schema of a PostgreSQL database. It is safe for
 // concurrent use. Make one with [Open].
 type Store struct {
+	*core
+	*listener
+	*upkeep
+	*registry
+	*inspector
+	*migrator
+	*appender
+	*claimer
+	*settler
+	*letters
+	*side
+	*reader
+	*outbox
+}
+
+// core is what every part stands on: connections, calls over them, and their end.
+type core struct {
 	cfg         Config
 	description store.Description
 	secret      string // the password, to keep it out of every text
@@ -44,13 +60,27 @@ type Store struct {
 	statements     sync.Map // sql → statement
 	statementCount atomic.Int64
 
-	topics  topicCache
-	floors  *floors
-	tracker tracker
-	sweeper sweeper
-	results results
-	meter   bound.Meter
-	news    news
+	topics topicCache
+}
+
+// assemble makes the parts of a store, each with those that it asks.
+func assemble(c *core) *Store {
+	s := &Store{core: c, listener: &listener{core: c}, upkeep: &upkeep{core: c}, registry: &registry{core: c},
+		inspector: &inspector{core: c}, migrator: &migrator{core: c}}
+	s.listener.upkeep = s.upkeep
+	s.upkeep.listener, s.upkeep.registry = s.listener, s.registry
+	s.registry.listener, s.registry.inspector = s.listener, s.inspector
+	s.inspector.upkeep, s.inspector.registry = s.upkeep, s.registry
+	s.side = &side{core: c, inspector: s.inspector}
+	s.appender = &appender{core: c, listener: s.listener, upkeep: s.upkeep, registry: s.registry}
+	s.settler = &settler{core: c, listener: s.listener, upkeep: s.upkeep, registry: s.registry, appender: s.appender,
+		side: s.side}
+	s.claimer = &claimer{core: c, listener: s.listener, upkeep: s.upkeep, registry: s.registry, settler: s.settler,
+		floors: newFloors()}
+	s.letters = &letters{core: c, listener: s.listener, upkeep: s.upkeep, registry: s.registry, inspector: s.inspector}
+	s.reader = &reader{core: c, inspector: s.inspector, registry: s.registry}
+	s.outbox = &outbox{core: c, migrator: s.migrator, registry: s.registry}
+	return s
 }
 
 // Open connects to a database and checks its schema. With [Config.NoCheck] it
@@ -60,7 +90,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, description: Description(), exact: cfg.Skew != nil, floors: newFloors()}
+	s := assemble(&core{cfg: cfg, description: Description(), exact: cfg.Skew != nil})
 	s.news.init()
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	base, err := s.connConfig()
@@ -105,7 +135,7 @@ func (s *Store) begin(ctx context.Context) error {
 
 // background runs do until it returns; Close waits for it. It does nothing
 // after Close.
-func (s *Store) background(do func()) {
+func (s *core) background(do func()) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if !s.ended.Load() {
@@ -134,7 +164,7 @@ func (s *Store) Close() error {
 
 // enter begins a call: it fails if the store is closed or ctx has ended, and
 // bounds the call. The caller calls done when it is over.
-func (s *Store) enter(ctx context.Context, op string) (_ context.Context, done context.CancelFunc, err error) {
+func (s *core) enter(ctx context.Context, op string) (_ context.Context, done context.CancelFunc, err error) {
 	if s.ended.Load() {
 		return nil, nil, &store.Error{Op: op, Code: store.ErrClosed}
 	}
@@ -147,7 +177,7 @@ func (s *Store) enter(ctx context.Context, op string) (_ context.Context, done c
 }
 
 // guard runs do as one call: see enter. What goes wrong becomes a [*store.Error].
-func (s *Store) guard(ctx context.Context, op string, do func(context.Context) error) error {
+func (s *core) guard(ctx context.Context, op string, do func(context.Context) error) error {
 	ctx, done, err := s.enter(ctx, op)
 	if err != nil {
 		return err
@@ -157,14 +187,14 @@ func (s *Store) guard(ctx context.Context, op string, do func(context.Context) e
 }
 
 // skew is what tests add to the server's clock.
-func (s *Store) skew() time.Duration {
+func (s *core) skew() time.Duration {
 	if s.cfg.Skew == nil {
 		return 0
 	}
 	return s.cfg.Skew()
 }
 
-func (s *Store) skewValue() []byte { return intervalValue(s.skew()) }
+func (s *core) skewValue() []byte { return intervalValue(s.skew()) }
 
 // Describe implements [store.Describer].
 func (s *Store) Describe() store.Description { return s.description }

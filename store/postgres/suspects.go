@@ -30,8 +30,8 @@ func (c *claiming) takes(rescues int) bool {
 // claimSuspects claims the suspects of a topic that are better than its other messages,
 // as many as there is room for. A ticket for a lane that is busy or empty is dropped, and
 // the next one taken.
-func (s *Store) claimSuspects(ctx context.Context, c *claiming) (runs []run, err error) {
-	for *c.room > 0 && s.sweeper.maySuspect(c.topic.id, s.exact) {
+func (s *claimer) claimSuspects(ctx context.Context, c *claiming) (runs []run, err error) {
+	for *c.room > 0 && s.upkeep.sweeper.maySuspect(c.topic.id, s.exact) {
 		more := &claiming{topic: c.topic, want: c.want, terms: c.terms, fence: sqlstore.NewFence(), aim: suspects,
 			room: c.room, before: c.before}
 		more.want.Run, more.ask = 1, more.want.Limit
@@ -45,15 +45,15 @@ func (s *Store) claimSuspects(ctx context.Context, c *claiming) (runs []run, err
 }
 
 // claimApart claims other messages than ordinary ones.
-func (s *Store) claimApart(ctx context.Context, c *claiming, take string, args ...[]byte) ([]run, error) {
+func (s *claimer) claimApart(ctx context.Context, c *claiming, take string, args ...[]byte) ([]run, error) {
 	if err := s.call(ctx, s.back, read(take, c.header, args...), c.readLanes(s)); err != nil {
 		if !isServer(err) { // its answer was lost
-			s.tracker.orphan(c.fence)
+			s.upkeep.tracker.orphan(c.fence)
 		}
 		return nil, err
 	}
 	if c.aim == suspects {
-		s.sweeper.sawSuspect(c.topic.id, c.suspect)
+		s.upkeep.sweeper.sawSuspect(c.topic.id, c.suspect)
 	} else if len(c.heads) > 0 {
 		c.topic = s.topics.numbered(c.heads[0].topic)
 	}
@@ -69,10 +69,10 @@ func given(runs []run) (n int) {
 }
 
 // claimAlone claims one message that is to be alone, if there is one that may be.
-func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
+func (s *claimer) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 	var ids []int32
 	for _, c := range cs {
-		if s.sweeper.maySuspect(c.topic.id, s.exact) {
+		if s.upkeep.sweeper.maySuspect(c.topic.id, s.exact) {
 			ids = append(ids, c.topic.id)
 		}
 	}
@@ -89,7 +89,7 @@ func (s *Store) claimAlone(ctx context.Context, cs []*claiming) ([]run, error) {
 }
 
 // first claims what goes before ordinary messages, and reports whether that is all.
-func (s *Store) first(ctx context.Context, cs []*claiming) (all bool, ds []pawl.Delivery, err error) {
+func (s *claimer) first(ctx context.Context, cs []*claiming) (all bool, ds []pawl.Delivery, err error) {
 	if len(cs) > 0 && cs[0].terms.Alone {
 		runs, err := s.claimAlone(ctx, cs)
 		if ds := deliveries(nil, runs); err != nil || len(ds) > 0 {
@@ -106,7 +106,7 @@ func (s *Store) first(ctx context.Context, cs []*claiming) (all bool, ds []pawl.
 
 // early claims the suspects of a topic, and leaves to its other messages what is left of
 // what is wanted.
-func (s *Store) early(ctx context.Context, c *claiming) error {
+func (s *claimer) early(ctx context.Context, c *claiming) error {
 	runs, err := s.claimSuspects(ctx, c)
 	if err != nil {
 		return err
@@ -125,14 +125,14 @@ func (s *Store) early(ctx context.Context, c *claiming) error {
 }
 
 // Solitary implements [store.Solitude].
-func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
+func (s *claimer) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
 	err = s.guard(ctx, "solitary", func(ctx context.Context) error {
-		if err := s.sweepIfDue(ctx); err != nil {
+		if err := s.upkeep.sweepIfDue(ctx); err != nil {
 			return err
 		}
 		var ids []int32
 		for _, name := range topics {
-			t, err := s.known(ctx, name)
+			t, err := s.registry.known(ctx, name)
 			if err != nil {
 				return err
 			}

@@ -130,7 +130,7 @@ func timeValue(micros int64) []byte {
 // once: a caller that finds a sweep under way continues without waiting. What the
 // server refuses is done later, by this process or by another, and is no reason to
 // fail: what is not due can be claimed and looked at all the same.
-func (s *Store) sweepIfDue(ctx context.Context) error {
+func (s *upkeep) sweepIfDue(ctx context.Context) error {
 	err := s.giveUpOrphans(ctx)
 	if err == nil || isServer(err) {
 		err = s.sweepInTurn(ctx)
@@ -142,7 +142,7 @@ func (s *Store) sweepIfDue(ctx context.Context) error {
 }
 
 // sweepInTurn sweeps if it is time to.
-func (s *Store) sweepInTurn(ctx context.Context) error {
+func (s *upkeep) sweepInTurn(ctx context.Context) error {
 	if s.exact {
 		s.sweeper.mu.Lock()
 	} else if !s.sweeper.mu.TryLock() {
@@ -160,7 +160,7 @@ func (s *Store) sweepInTurn(ctx context.Context) error {
 // sweep processes everything that is due, and returns how long it is until something
 // else is; negative if nothing is known. A refusal of the server does not stop the
 // rest, and is returned as the error.
-func (s *Store) sweep(ctx context.Context, above int64) (next time.Duration, err error) {
+func (s *upkeep) sweep(ctx context.Context, above int64) (next time.Duration, err error) {
 	for range 100 {
 		var at, claims, lanes int64
 		if err := s.call(ctx, s.back, read(whatIsDue, func(r row) error {
@@ -241,7 +241,7 @@ SELECT topic FROM m`
 
 // sweepLanes opens lanes whose time has come, and moves delayed messages to the
 // lanes of their keys.
-func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err error) {
+func (s *upkeep) sweepLanes(ctx context.Context, above int64) (swept int, err error) {
 	var woken []int32
 	err = s.within(ctx, s.back, nil, func(t *tx) error {
 		var open, join []int64
@@ -262,14 +262,14 @@ func (s *Store) sweepLanes(ctx context.Context, above int64) (swept int, err err
 		return s.join(ctx, t, join, &woken)
 	})
 	if err == nil {
-		s.wake(woken...)
+		s.listener.wake(woken...)
 	}
 	return swept, err
 }
 
 // promote lets delayed messages that are due join their lanes, before anything
 // else is appended to those.
-func (s *Store) promote(ctx context.Context) error {
+func (s *upkeep) promote(ctx context.Context) error {
 	for {
 		var lanes []int64
 		var woken []int32
@@ -284,14 +284,14 @@ func (s *Store) promote(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.wake(woken...)
+		s.listener.wake(woken...)
 		if len(lanes) < 500 {
 			return nil
 		}
 	}
 }
 
-func (s *Store) join(ctx context.Context, t *tx, lanes []int64, woken *[]int32) error {
+func (s *upkeep) join(ctx context.Context, t *tx, lanes []int64, woken *[]int32) error {
 	if len(lanes) == 0 {
 		return nil
 	}
@@ -357,7 +357,7 @@ const sweptAtOnce = 8
 // sweepClaims rescues what was not settled in time. Where several claims cannot be
 // swept together, they are swept one by one, and those that cannot are left for later:
 // the messages of the others must not wait for them.
-func (s *Store) sweepClaims(ctx context.Context, above int64) (swept int, err error) {
+func (s *upkeep) sweepClaims(ctx context.Context, above int64) (swept int, err error) {
 	fences, err := s.sweepSome(ctx, above, sweptAtOnce, nil)
 	if err == nil || !isServer(err) {
 		return len(fences), err
@@ -380,7 +380,7 @@ func (s *Store) sweepClaims(ctx context.Context, above int64) (swept int, err er
 
 // sweepSome sweeps the claims that ended first, and returns them, also where it
 // fails.
-func (s *Store) sweepSome(ctx context.Context, above, most int64, settings []string) (fences []int64, err error) {
+func (s *upkeep) sweepSome(ctx context.Context, above, most int64, settings []string) (fences []int64, err error) {
 	var woken []int32
 	err = s.within(ctx, s.back, nil, func(t *tx) error {
 		fences, woken = nil, nil
@@ -401,14 +401,14 @@ func (s *Store) sweepSome(ctx context.Context, above, most int64, settings []str
 	})
 	if err == nil && len(fences) > 0 {
 		s.sweeper.rescued()
-		s.wake(woken...)
+		s.listener.wake(woken...)
 	}
 	return fences, err
 }
 
 // rescue ends the leases of claims. Only the first message that is left of each run can
 // be the cause.
-func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]int32) error {
+func (s *upkeep) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]int32) error {
 	owners := map[held]*overdue{} // a lane may be in several claims, ended in all but one
 	var solo []int64
 	var leased []held
@@ -452,7 +452,7 @@ func (s *Store) rescue(ctx context.Context, t *tx, claims []*overdue, woken *[]i
 		gone := slices.Collect(maps.Keys(o.ended))
 		w.more = append(w.more, do(rearm, int8Value(o.fence), timeValue(o.next), int8Array(gone)))
 	}
-	err = t.run(ctx, w.steps(s)...)
+	err = t.run(ctx, w.steps(s.core)...)
 	*woken = append(*woken, w.woken...)
 	return err
 }

@@ -13,7 +13,16 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/internal/bound"
 )
+
+// registry knows the topics: settings, pauses, figures and bounds.
+type registry struct {
+	*core
+	listener  *listener
+	inspector *inspector
+	meter     bound.Meter
+}
 
 // topic is a topic's number and its settings as last seen.
 type topic struct {
@@ -107,16 +116,16 @@ func readTopic(r row) (*topic, error) {
 }
 
 // orderClass is the first half of the key of order locks.
-func (s *Store) orderClass() []byte { return int4Value(s.orderNumber()) }
+func (s *core) orderClass() []byte { return int4Value(s.orderNumber()) }
 
-func (s *Store) orderNumber() int32 {
+func (s *core) orderNumber() int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte("pawl order " + s.cfg.Schema)) // a hash never fails
 	return int32(h.Sum32())
 }
 
 // loadTopics reads all settings.
-func (s *Store) loadTopics(ctx context.Context) error {
+func (s *registry) loadTopics(ctx context.Context) error {
 	var all []*topic
 	err := s.call(ctx, s.front, read(selectTopics, collect(&all, readTopic)))
 	if err == nil {
@@ -126,7 +135,7 @@ func (s *Store) loadTopics(ctx context.Context) error {
 }
 
 // known returns a topic, asking the server if need be; nil if it is not there.
-func (s *Store) known(ctx context.Context, name string) (*topic, error) {
+func (s *registry) known(ctx context.Context, name string) (*topic, error) {
 	if t := s.topics.named(name); t != nil || pawl.ValidTopic(name) != nil {
 		return t, nil
 	}
@@ -144,7 +153,7 @@ type place struct {
 
 // ensure makes sure that topics and bands are on record, in a transaction of its own,
 // so that no caller waits for another's transaction.
-func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
+func (s *registry) ensure(ctx context.Context, places map[place]bool) error {
 	missing := s.unrecorded(places)
 	if len(missing) == 0 {
 		return nil
@@ -179,7 +188,7 @@ func (s *Store) ensure(ctx context.Context, places map[place]bool) error {
 }
 
 // unrecorded returns those places that are not known to be on record, sorted.
-func (s *Store) unrecorded(places map[place]bool) []place {
+func (s *registry) unrecorded(places map[place]bool) []place {
 	s.topics.mu.RLock()
 	defer s.topics.mu.RUnlock()
 	var missing []place
@@ -195,7 +204,7 @@ func (s *Store) unrecorded(places map[place]bool) []place {
 }
 
 // Topic implements [store.Topics].
-func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
+func (s *registry) Topic(ctx context.Context, name string) (store.Topic, error) {
 	if pawl.ValidTopic(name) != nil {
 		return store.Topic{}, notFound("topic", name)
 	}
@@ -215,7 +224,7 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 }
 
 // Declare implements [store.Topics].
-func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
+func (s *registry) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -233,7 +242,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 }
 
 // Alter implements [store.Topics].
-func (s *Store) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
+func (s *registry) Alter(ctx context.Context, to store.Topic) (store.Topic, error) {
 	if err := to.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -251,7 +260,7 @@ var errOrderBusy = errors.New("appends to the topic are under way")
 // change changes settings to what agree makes of them. Appends that are under way,
 // perhaps in a caller's transaction, are waited for when order changes; they do not
 // wait for the change.
-func (s *Store) change(ctx context.Context, op, name string,
+func (s *registry) change(ctx context.Context, op, name string,
 	agree func(now store.Topic, empty bool) (store.Topic, error),
 ) (agreed store.Topic, err error) {
 	err = s.guard(ctx, op, func(ctx context.Context) error {
@@ -282,7 +291,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 	return agreed, err
 }
 
-func (s *Store) create(ctx context.Context, name string, ordered, tail bool) error {
+func (s *registry) create(ctx context.Context, name string, ordered, tail bool) error {
 	if s.topics.named(name) != nil {
 		return nil
 	}
@@ -296,7 +305,7 @@ func insertsTopics(ordered, tail bool, names ...string) []step {
 	return []step{do(insertOutboxTopics, args...), do(insertTopics, args...)}
 }
 
-func (s *Store) agree(ctx context.Context, t *tx, name string,
+func (s *registry) agree(ctx context.Context, t *tx, name string,
 	agree func(store.Topic, bool) (store.Topic, error)) (store.Topic, error) {
 	found, err := query(ctx, t, readTopic, lockTopic, textValue(name))
 	if err != nil {
@@ -330,7 +339,7 @@ func (s *Store) agree(ctx context.Context, t *tx, name string,
 
 // emptyTopic locks out appends to the topic and reports whether it holds no
 // message.
-func (s *Store) emptyTopic(ctx context.Context, t *tx, id int32) (bool, error) {
+func (s *registry) emptyTopic(ctx context.Context, t *tx, id int32) (bool, error) {
 	locked, busy := false, true
 	err := t.run(ctx, read(lockOrder, set(&locked, row.bool), s.orderClass(), int4Value(id)),
 		read(hasMessages, set(&busy, row.bool), int4Value(id)))

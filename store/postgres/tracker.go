@@ -110,7 +110,7 @@ func (t *tracker) putBack(done []int64) {
 }
 
 // flushClaims removes the rows of finished claims, for when no settle does.
-func (s *Store) flushClaims() {
+func (s *upkeep) flushClaims() {
 	if s.back == nil {
 		return
 	}

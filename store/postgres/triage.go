@@ -18,23 +18,23 @@ const (
 )
 
 // ReplayKeeping implements [store.DeadLetters].
-func (s *Store) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (s *letters) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	return s.replayAll(ctx, topic, true, ids)
 }
 
 // Resolve implements [store.DeadLetters].
-func (s *Store) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
+func (s *letters) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "resolve", ids, resolveDead, s.skewValue(), textValue(store.Text(by)),
 		textValue(store.Text(note)))
 }
 
 // Reopen implements [store.DeadLetters].
-func (s *Store) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *letters) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.eachDead(ctx, "reopen", ids, reopenDead)
 }
 
 // eachDead runs a statement on dead letters $1, in one transaction, and collects those whose ids it does not return.
-func (s *Store) eachDead(ctx context.Context, op string, ids []string, sql string,
+func (s *letters) eachDead(ctx context.Context, op string, ids []string, sql string,
 	args ...[]byte) (refused map[string]error, err error) {
 	err = s.guard(ctx, op, func(ctx context.Context) error {
 		return s.within(ctx, s.front, nil, func(t *tx) error {

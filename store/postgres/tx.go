@@ -28,7 +28,8 @@ var _ store.TxAppender[pgx.Tx] = (*Store)(nil)
 //
 // A transaction of database/sql goes to the [store.TxAppender] of *sql.Tx, which
 // [store.As] finds; it keeps the same promises.
-func (s *Store) AppendTx(ctx context.Context, dbtx pgx.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *appender) AppendTx(ctx context.Context, dbtx pgx.Tx,
+	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	// Of one that has ended, Conn may be at work for somebody else. An empty batch asks without a round trip.
 	if err := dbtx.SendBatch(ctx, &pgx.Batch{}).Close(); err != nil {
 		return nil, txEnded(err)
@@ -52,7 +53,7 @@ const (
 // savepoint lets try run steps on the caller's connection under that savepoint, which it
 // sets and releases, and takes them back if it fails. Statements have no names there: the
 // session is not ours.
-func (s *Store) savepoint(ctx context.Context, c *pgconn.PgConn, try func(run func(...step) error) error) error {
+func (s *appender) savepoint(ctx context.Context, c *pgconn.PgConn, try func(run func(...step) error) error) error {
 	run := func(steps ...step) error { return s.exchange(ctx, c, false, []group{steps})[0] }
 	err := try(run)
 	if err != nil && (isServer(err) || isStop(err)) {

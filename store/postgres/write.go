@@ -151,7 +151,7 @@ func (w *writing) count(topic int32, what int16, n int64) {
 
 // steps are the statements, in the one order that is right: attempts before
 // deaths, deaths and acks before lanes open, lanes before claims go.
-func (w *writing) steps(s *Store) (g group) {
+func (w *writing) steps(s *core) (g group) {
 	if t := &w.tried; len(t.seq) > 0 {
 		g = append(g, do(writeTried, int8Array(t.seq), int8Array(t.lane), int4Array(t.attempts), int4Array(t.rescues),
 			int4Array(t.lonely), textArray(t.reason)))
