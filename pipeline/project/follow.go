@@ -22,7 +22,7 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation, p *projection) 
 	var checked atomic.Int64
 	line := func() string { return fmt.Sprintf("%d documents looked at", checked.Load()) }
 	board := in.Board(func() []string { return []string{line()} }, line)
-	c, err := p.compare(ctx, p.alias, int(in.Flags.Int("sample")), checked.Store)
+	c, err := verifier{p}.compare(ctx, p.alias, int(in.Flags.Int("sample")), checked.Store)
 	board.Stop()
 	if err != nil {
 		return &pipeline.Error{What: "the index was not verified", Err: err,

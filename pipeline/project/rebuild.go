@@ -215,7 +215,7 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		var beat = time.Now()
-		c, err := p.compare(ctx, st.Target, 0, func(int64) {
+		c, err := verifier{p}.compare(ctx, st.Target, 0, func(int64) {
 			if time.Since(beat) > rebuildLease/3 {
 				beat = time.Now()
 				_, _ = p.lock(ctx, pawl.AnyVersion)

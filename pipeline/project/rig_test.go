@@ -289,7 +289,7 @@ func (r *rig) drop(id, version int) {
 // equal compares the table with the index.
 func (r *rig) equal() {
 	r.t.Helper()
-	c, err := r.projection().compare(r.t.Context(), r.alias, 0, func(int64) {})
+	c, err := verifier{r.projection()}.compare(r.t.Context(), r.alias, 0, func(int64) {})
 	r.ok(err)
 	if c.Verdict != equal {
 		r.t.Errorf("%+v; the index has %v", c, r.index())

@@ -9,6 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// verifier compares an index with its source.
+type verifier struct{ *projection }
+
 // comparison is the result of comparing the table with an index.
 type comparison struct {
 	Checked int64  `json:"checked"`
@@ -34,7 +37,7 @@ var errNoSource = errors.New("the projection has no source to compare the index 
 
 // compare compares the table with an index: all of it, or a sample. What differs is looked at again when the
 // changes that were waiting have settled.
-func (p *projection) compare(ctx context.Context, index string, sample int, progress func(checked int64)) (c comparison,
+func (p verifier) compare(ctx context.Context, index string, sample int, progress func(checked int64)) (c comparison,
 	err error) {
 	if p.source == nil {
 		return c, errNoSource
@@ -82,7 +85,7 @@ func (p *projection) compare(ctx context.Context, index string, sample int, prog
 
 var errEnough = errors.New("enough")
 
-func (p *projection) pages(ctx context.Context, each func([]sourceRow) error) error {
+func (p verifier) pages(ctx context.Context, each func([]sourceRow) error) error {
 	for after := (*string)(nil); ; {
 		rows, err := p.source.page(ctx, p.rows, after, verifyPage)
 		if err != nil || len(rows) == 0 {
@@ -96,7 +99,7 @@ func (p *projection) pages(ctx context.Context, each func([]sourceRow) error) er
 }
 
 // differing returns the ids of rows whose document in the index is missing or different.
-func (p *projection) differing(ctx context.Context, index string, rows []sourceRow) (ids []string, err error) {
+func (p verifier) differing(ctx context.Context, index string, rows []sourceRow) (ids []string, err error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
@@ -117,12 +120,12 @@ func (p *projection) differing(ctx context.Context, index string, rows []sourceR
 }
 
 // older reports whether a document of the index is not what the table has.
-func (p *projection) older(d *document, r *sourceRow) bool {
+func (p verifier) older(d *document, r *sourceRow) bool {
 	return p.source.versioned && d.Version != r.version || !sameJSON(d.Source, r.doc)
 }
 
 // decide looks at what differed once more, when the changes that were waiting have settled.
-func (p *projection) decide(ctx context.Context, index string, doubtful []string, c *comparison) error {
+func (p verifier) decide(ctx context.Context, index string, doubtful []string, c *comparison) error {
 	c.Verdict = equal
 	if len(doubtful) == 0 {
 		return nil
@@ -159,7 +162,7 @@ func (p *projection) decide(ctx context.Context, index string, doubtful []string
 }
 
 // settle waits until the changes that wait now have settled, or for a while.
-func (p *projection) settle(ctx context.Context) error {
+func (p verifier) settle(ctx context.Context) error {
 	began := time.Now()
 	for time.Since(began) < settleWait {
 		s, err := p.readOutbox(ctx)
