@@ -11,6 +11,9 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
+// ownership is the side of the engine that the group sees: which partitions are held, and what of them is committed.
+type ownership struct{ *engine }
+
 // maxCount is how many messages of a partition can be in hand.
 const maxCount = gate.Window
 
@@ -99,7 +102,7 @@ const (
 
 // assign begins an assignment. Committed is the offset committed, -1 if there is
 // none; cp what was committed with it.
-func (e *engine) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
+func (e *ownership) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
 	known := &lostProgress{source: source, epoch: -1, cp: cp}
 	return e.begin(name, partition, known, committed, committedState{base: committed})
 }
@@ -107,7 +110,7 @@ func (e *engine) assign(name string, partition int32, source uint32, committed i
 // begin is assign, from what is known of the partition: it goes on at an offset that may
 // be further than what is committed. Whoever finds the assignment, such as the
 // committer, finds it complete.
-func (e *engine) begin(name string, partition int32, known *lostProgress, at int64, found committedState) *assignment {
+func (e *ownership) begin(name string, partition int32, known *lostProgress, at int64, found committedState) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
@@ -139,7 +142,7 @@ func (e *engine) begin(name string, partition int32, known *lostProgress, at int
 
 // recordDeath records what a process that died had in hand. If that was nothing, as far as
 // its last commit knew, it is enough to be wary.
-func (e *engine) recordDeath(a *assignment, cp gate.Checkpoint) {
+func (e *ownership) recordDeath(a *assignment, cp gate.Checkpoint) {
 	a.alone = cp.Crashes&diedAlone != 0
 	a.crashes = cp.Crashes &^ diedAlone
 	for _, try := range cp.Tries {
@@ -155,7 +158,7 @@ func (e *engine) recordDeath(a *assignment, cp gate.Checkpoint) {
 }
 
 // extendCaution counts deaths as in a row for a while.
-func (e *engine) extendCaution(a *assignment) {
+func (e *ownership) extendCaution(a *assignment) {
 	a.wary = e.now().Add(waryIntervals * e.limits.Commit).UnixNano()
 }
 
@@ -293,7 +296,7 @@ func (a *assignment) full() bool { return a.leased >= a.mostLanes() }
 
 // checkpoint is what to commit. It names what is being carried out, if that is
 // little enough, and the suspects.
-func (e *engine) checkpoint(a *assignment) gate.Checkpoint {
+func (e *ownership) checkpoint(a *assignment) gate.Checkpoint {
 	a.touched = false
 	if a.asked == 0 {
 		a.asked = a.owed
@@ -331,7 +334,7 @@ func (e *engine) checkpoint(a *assignment) gate.Checkpoint {
 
 // pastDanger records that it has come that far: deaths count as in a row for a while
 // longer, then no more.
-func (e *engine) pastDanger(a *assignment, base int64) {
+func (e *ownership) pastDanger(a *assignment, base int64) {
 	now := e.now().UnixNano()
 	switch {
 	case a.danger >= 0 && base > a.danger:
@@ -347,7 +350,7 @@ func (e *engine) pastDanger(a *assignment, base int64) {
 // Who gets the partition next goes on being cautious where this process was: what
 // had killed the one before is not found yet. What is still carried out is no
 // suspect because of that. The caller holds mu.
-func (e *engine) conclude(a *assignment) gate.Checkpoint {
+func (e *ownership) conclude(a *assignment) gate.Checkpoint {
 	e.dropLocked(a)
 	extra := gate.Extra{Source: a.source}
 	base := a.gate.Advance()
@@ -381,7 +384,7 @@ func (e *engine) resume(a *assignment) {
 
 // drain begins to give an assignment up: nothing more is handed out, and quiet is
 // closed when nothing runs any more.
-func (e *engine) drain(a *assignment) {
+func (e *ownership) drain(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if a.state == live {
@@ -393,7 +396,7 @@ func (e *engine) drain(a *assignment) {
 // drop ends an assignment of a partition that already belongs to another process.
 // Messages that are still carried out are fenced: the results of their handlers change
 // nothing. Their lanes leave leftovers behind.
-func (e *engine) drop(a *assignment) {
+func (e *ownership) drop(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dropLocked(a)
@@ -401,7 +404,7 @@ func (e *engine) drop(a *assignment) {
 }
 
 // fenced reports whether one of several assignments may not be committed any more.
-func (e *engine) fenced(entries map[place]commitEntry) bool {
+func (e *ownership) fenced(entries map[place]commitEntry) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, entry := range entries {

@@ -21,7 +21,7 @@ func TestNothingIsHandedOutOfWhatIsGivenUp(t *testing.T) {
 	r.take(a, records(0, "a", "b", "")...)
 	first := r.claim(1)
 	want(t, "before", offsets(first), 0)
-	r.engine.drain(a)
+	r.ownership.drain(a)
 	want(t, "while it drains", offsets(r.claim(9)))
 	select {
 	case <-a.quiet:
@@ -36,7 +36,7 @@ func TestNothingIsHandedOutOfWhatIsGivenUp(t *testing.T) {
 	default:
 		t.Error("it is not quiet although nothing runs")
 	}
-	r.engine.drop(a)
+	r.ownership.drop(a)
 	want(t, "when it is gone", offsets(r.claim(9)))
 	again := r.assign(1)
 	r.take(again, records(1, "b", "")...)
@@ -50,7 +50,7 @@ func TestALateAckMovesNothing(t *testing.T) {
 	a := r.assign(0)
 	r.take(a, records(0, "a", "b")...)
 	late := r.claim(9)
-	r.engine.drop(a)
+	r.ownership.drop(a)
 	again := r.assign(0)
 	r.take(again, records(0, "a", "b")...)
 	for _, g := range late {
@@ -83,11 +83,11 @@ func TestAKeyWaitsForItsGhost(t *testing.T) {
 	a := r.assign(0)
 	r.take(a, records(0, "a", "b")...)
 	running := r.claim(1)
-	r.engine.drop(a)
+	r.ownership.drop(a)
 	again := r.assign(0)
 	r.take(again, records(0, "a", "b", "a")...)
 	want(t, "beside the ghost", offsets(r.claim(9)), 1)
-	r.engine.drop(again) // and once more, with a leftover of b
+	r.ownership.drop(again) // and once more, with a leftover of b
 	third := r.assign(0)
 	r.take(third, records(0, "a", "b", "a")...)
 	want(t, "beside two leftovers", offsets(r.claim(9)))
@@ -116,7 +116,7 @@ func TestCountersReturnToZero(t *testing.T) {
 	}
 	r.take(a, records(6, "a", "b", "c")...)
 	late := r.claim(2)
-	r.engine.drop(a)
+	r.ownership.drop(a)
 	for _, g := range late {
 		r.ack(g)
 	}

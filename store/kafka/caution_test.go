@@ -28,8 +28,8 @@ func TestACrashMemorySurvivesACleanOwner(t *testing.T) {
 				t.Fatalf("owner %d: nobody is to be alone at 0 and 1, or has been", owner)
 			}
 		}
-		died = r.engine.conclude(b)
-		r.engine.drop(b)
+		died = r.ownership.conclude(b)
+		r.ownership.drop(b)
 	}
 }
 
@@ -57,7 +57,7 @@ func TestALonelyTryIsCountedByDeathsOnly(t *testing.T) {
 			t.Fatal("the suspect was not handed out")
 		}
 		cp = r.checkpoint(a)
-		if final := r.engine.conclude(a); final.Tries[0].Count != uint8(death+1) {
+		if final := r.ownership.conclude(a); final.Tries[0].Count != uint8(death+1) {
 			t.Errorf("given up while it is carried out: %+v", final.Tries)
 		}
 		r.engine.leftovers = map[string]*leftover{}
@@ -77,7 +77,7 @@ func (r *rig) deaths(a *assignment, n int, keys ...string) (left gate.Checkpoint
 			r.t.Fatal("not everything was handed out")
 		}
 		left = r.checkpoint(a)
-		r.engine.drop(a)
+		r.ownership.drop(a)
 		r.engine.leftovers = map[string]*leftover{}
 		a = r.resume(left)
 		r.take(a, records(0, keys...)...)
@@ -108,7 +108,7 @@ func TestOneDeathIsNoReason(t *testing.T) {
 		if named := len(cp.Tries); named != map[int]int{3: 4, 4: 8}[deaths] {
 			t.Errorf("after %d deaths %d are named", deaths, named)
 		}
-		r.engine.drop(a)
+		r.ownership.drop(a)
 		r.engine.leftovers = map[string]*leftover{}
 		a = r.resume(cp)
 	}

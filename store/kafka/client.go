@@ -38,7 +38,7 @@ var codecs = map[string][]kgo.CompressionCodec{
 	"zstd":   {kgo.ZstdCompression(), kgo.NoCompression()},
 }
 
-func (s *Store) options() []kgo.Opt {
+func (s *core) options() []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.SeedBrokers(s.cfg.Brokers...),
 		kgo.ClientID(s.cfg.ClientID),
@@ -61,7 +61,7 @@ func (s *Store) options() []kgo.Opt {
 	return opts
 }
 
-func (s *Store) mechanism() sasl.Mechanism {
+func (s *core) mechanism() sasl.Mechanism {
 	switch strings.ToUpper(s.cfg.Mechanism) {
 	case "PLAIN":
 		return plain.Auth{User: s.cfg.User, Pass: s.cfg.Password}.AsMechanism()
@@ -75,7 +75,7 @@ func (s *Store) mechanism() sasl.Mechanism {
 // producerOptions are those of the client that produces. Keys are hashed as the
 // Java client does it (murmur2), so that producers in other languages put a key
 // where we do.
-func (s *Store) producerOptions() []kgo.Opt {
+func (s *core) producerOptions() []kgo.Opt {
 	p := &s.cfg.Produce
 	return append(s.options(),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
@@ -96,7 +96,7 @@ func (s *Store) producerOptions() []kgo.Opt {
 // everything else where the Java client would.
 type partitioner struct {
 	kgo.Partitioner
-	s       *Store
+	s       *core
 	replays bool // there are replayed messages
 }
 
@@ -141,7 +141,7 @@ func (p topicPartitioner) Partition(r *kgo.Record, n int) int {
 }
 
 // consumerOptions are those of the client that consumes topics.
-func (s *Store) consumerOptions(topics []string) []kgo.Opt {
+func (s *core) consumerOptions(topics []string) []kgo.Opt {
 	c := &s.cfg.Consume
 	opts := append(s.options(),
 		kgo.ConsumerGroup(s.cfg.Group),
@@ -217,7 +217,7 @@ func (c *Config) identity() (*tls.Config, error) {
 // bearer is OAUTHBEARER with the token of the file. For a refusal it reports the brokers' own message.
 type bearer struct{ sasl.Mechanism }
 
-func (s *Store) bearer() sasl.Mechanism { return bearer{oauth.Oauth(s.token)} }
+func (s *core) bearer() sasl.Mechanism { return bearer{oauth.Oauth(s.token)} }
 
 // Authenticate implements [sasl.Mechanism].
 func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
@@ -247,7 +247,7 @@ type refusedToken struct{ status string }
 
 func (e *refusedToken) Error() string { return "the brokers refuse the token: " + e.status }
 
-func (s *Store) token(context.Context) (oauth.Auth, error) {
+func (s *core) token(context.Context) (oauth.Auth, error) {
 	text, err := os.ReadFile(s.cfg.TokenFile)
 	if err != nil {
 		return oauth.Auth{}, fmt.Errorf("the token for OAUTHBEARER: %w", err)
@@ -263,7 +263,7 @@ func (s *Store) token(context.Context) (oauth.Auth, error) {
 // brokers take a batch with a number that they have just seen for a repetition: they
 // say that it is stored, and drop it.
 type producers struct {
-	s    *Store
+	s    *core
 	main *kgo.Client
 
 	mu     sync.Mutex
@@ -271,7 +271,7 @@ type producers struct {
 	closed bool
 }
 
-func (p *producers) init(s *Store) (err error) {
+func (p *producers) init(s *core) (err error) {
 	p.s, p.large = s, map[int32]*kgo.Client{}
 	p.main, err = kgo.NewClient(s.producerOptions()...)
 	return err

@@ -71,7 +71,7 @@ func (c *committer) loop() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(c.s.ctx, commitTimeout)
-		err := c.commit(ctx, c.s.engine.touched())
+		err := c.commit(ctx, c.s.ownership.touched())
 		cancel()
 		if err != nil && c.s.ctx.Err() == nil {
 			signal(c.s.engine.dirty)
@@ -86,7 +86,7 @@ const relearn = 10 * time.Minute
 const commitTimeout = 10 * time.Second
 
 // touched returns the assignments about which there is something to commit.
-func (e *engine) touched() []*assignment {
+func (e *ownership) touched() []*assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var as []*assignment
@@ -105,7 +105,7 @@ func (c *committer) final(ctx context.Context, as []*assignment) error {
 		return err
 	}
 	defer end()
-	cps := c.s.engine.checkpoints(as, c.s.engine.conclude)
+	cps := c.s.ownership.checkpoints(as, c.s.ownership.conclude)
 	for {
 		err := c.send(ctx, cps)
 		if err == nil || !passing(err) || store.Sleep(ctx, retryFinal) != nil {
@@ -124,7 +124,7 @@ func passing(err error) bool {
 }
 
 // checkpoints takes a checkpoint of each assignment that is not over.
-func (e *engine) checkpoints(as []*assignment,
+func (e *ownership) checkpoints(as []*assignment,
 	take func(*assignment) gate.Checkpoint) map[*assignment]gate.Checkpoint {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,17 +143,17 @@ func (c *committer) commit(ctx context.Context, as []*assignment) error {
 		return err
 	}
 	defer end()
-	cps := c.s.engine.checkpoints(as, c.s.engine.checkpoint)
+	cps := c.s.ownership.checkpoints(as, c.s.ownership.checkpoint)
 	c.last.Store(time.Now().UnixNano())
 	err = c.send(ctx, cps)
-	c.s.engine.recorded(cps, err)
+	c.s.ownership.recorded(cps, err)
 	return err
 }
 
 // recorded takes note of since when something waits to be committed, after a commit
 // of checkpoints: what failed still does, and so does what had no room in the
 // metadata.
-func (e *engine) recorded(cps map[*assignment]gate.Checkpoint, err error) {
+func (e *ownership) recorded(cps map[*assignment]gate.Checkpoint, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for a, cp := range cps {
@@ -191,10 +191,10 @@ func (s *Store) mark(ctx context.Context, as map[*assignment]bool, lease time.Du
 	if err := s.commitNow(ctx, as, min(markTimeout, lease/2)); err != nil {
 		s.cfg.Logger.Debug("work is begun before a commit says so", "error", err)
 	}
-	s.engine.marked(as)
+	s.ownership.marked(as)
 }
 
-func (e *engine) marked(as map[*assignment]bool) {
+func (e *ownership) marked(as map[*assignment]bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for a := range as {
@@ -212,7 +212,7 @@ func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit ti
 	defer cancel()
 	list := slices.Collect(maps.Keys(as))
 	all := slices.Clone(list)
-	for _, a := range s.engine.touched() {
+	for _, a := range s.ownership.touched() {
 		if !as[a] {
 			all = append(all, a)
 		}
@@ -292,7 +292,7 @@ var errOver = errors.New("a partition was taken away before its commit was sent"
 // it waited for: what was taken away in it is not committed.
 func (c *committer) withMetadata(ctx context.Context, entries map[place]commitEntry) context.Context {
 	return kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
-		if c.s.engine.fenced(entries) {
+		if c.s.ownership.fenced(entries) {
 			return errOver
 		}
 		for i := range req.Topics {

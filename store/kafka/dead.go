@@ -16,6 +16,13 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// letters are the dead letters, in topics of their own.
+type letters struct {
+	*core
+	side      *side
+	inspector *inspector
+}
+
 // Of a listing: how many letters are read at a time, and how many bytes.
 const (
 	pageCount = 1000
@@ -23,7 +30,7 @@ const (
 )
 
 // Dead implements [store.DeadLetters].
-func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
+func (s *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		fail := func(err error) { yield(store.Record{}, err) }
 		if err := s.usable(ctx, "list dead letters"); err != nil {
@@ -62,7 +69,7 @@ func (s *Store) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Re
 }
 
 // choose returns the letters that f may select, without bodies, in order.
-func (s *Store) choose(ctx context.Context, f *store.DeadFilter) ([]deadEntry, error) {
+func (s *letters) choose(ctx context.Context, f *store.DeadFilter) ([]deadEntry, error) {
 	topics, err := s.dead.topics(ctx, f.Topic)
 	if err != nil {
 		return nil, err
@@ -91,7 +98,7 @@ func firstPage(all []deadEntry, most int) []deadEntry {
 
 // open returns letters with everything that is in them. One that is gone since,
 // with the retention of its topic, comes as the zero record.
-func (s *Store) open(ctx context.Context, letters []deadEntry, brief bool) ([]store.Record, error) {
+func (s *letters) open(ctx context.Context, letters []deadEntry, brief bool) ([]store.Record, error) {
 	records := make([]store.Record, len(letters))
 	if brief {
 		for i := range letters {
@@ -113,7 +120,7 @@ type openLetter struct {
 	letter
 }
 
-func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]openLetter, error) {
+func (s *letters) readLetters(ctx context.Context, letters []deadEntry) ([]openLetter, error) {
 	opened := make([]openLetter, len(letters))
 	raw := make([]*kgo.Record, len(letters))
 	byTopic := map[string]map[place64]int{}
@@ -143,7 +150,7 @@ func (s *Store) readLetters(ctx context.Context, letters []deadEntry) ([]openLet
 // readPlaces reads the records of a topic at certain places. It leaves out what is
 // outside of the log, which nobody can wait for: retention has taken it, or the topic
 // was made again.
-func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]int, into []*kgo.Record) error {
+func (s *letters) readPlaces(ctx context.Context, wire string, places map[place64]int, into []*kgo.Record) error {
 	starts, ends, err := s.bounds(ctx, "read "+wire, wire)
 	if err != nil {
 		return err
@@ -160,7 +167,7 @@ func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]
 		}
 		spans[at.partition] = span{min(part.from, at.offset), max(part.to, at.offset+1)}
 	}
-	return s.read(ctx, wire, spans, func(r *kgo.Record) bool {
+	return s.inspector.read(ctx, wire, spans, func(r *kgo.Record) bool {
 		if i, ok := places[place64{r.Partition, r.Offset}]; ok {
 			into[i] = r
 		}
@@ -169,7 +176,7 @@ func (s *Store) readPlaces(ctx context.Context, wire string, places map[place64]
 }
 
 // find returns letters by id, and which ids are none.
-func (s *Store) find(ctx context.Context, op string, ids []string) (found []deadEntry, refused map[string]error,
+func (s *letters) find(ctx context.Context, op string, ids []string) (found []deadEntry, refused map[string]error,
 	err error) {
 	if err := s.usable(ctx, op); err != nil {
 		return nil, nil, err
@@ -214,7 +221,7 @@ func (x *deadIndex) find(topics []string, id string) (deadEntry, bool) {
 
 // Replay implements [store.DeadLetters]. The messages and what takes their letters
 // back are one transaction of the brokers.
-func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (s *letters) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	if topic != "" {
 		if err := pawl.ValidTopic(topic); err != nil {
 			return nil, err
@@ -235,7 +242,7 @@ func (s *Store) Replay(ctx context.Context, topic string, ids ...string) (map[st
 }
 
 // replays are the records that bring letters back into a topic.
-func (s *Store) replays(ctx context.Context, found []deadEntry, topic string,
+func (s *letters) replays(ctx context.Context, found []deadEntry, topic string,
 	refused map[string]error) (records []*kgo.Record, err error) {
 	opened, err := s.readLetters(ctx, found)
 	if err != nil {
@@ -261,7 +268,7 @@ func (s *Store) replays(ctx context.Context, found []deadEntry, topic string,
 
 // replayed is the record of a letter's message, to be carried out again: in the partition
 // where it was, among the others of its key, whatever partitioner its producer uses.
-func (s *Store) replayed(o *openLetter, topic, replay string) *kgo.Record {
+func (s *letters) replayed(o *openLetter, topic, replay string) *kgo.Record {
 	raw, rec := o.raw, &o.rec
 	if topic == "" {
 		topic = rec.Topic
@@ -297,7 +304,7 @@ func (s *Store) replayed(o *openLetter, topic, replay string) *kgo.Record {
 }
 
 // gone is the record that takes a letter back.
-func (s *Store) gone(g *deadEntry, why string) *kgo.Record {
+func (s *letters) gone(g *deadEntry, why string) *kgo.Record {
 	text, _ := json.Marshal(departure{ID: g.ID, Offset: g.at.offset, Why: why}) // plain values
 	return &kgo.Record{
 		Topic: s.wire(s.cfg.deadName(g.home)), Partition: g.at.partition, Key: g.Key, Timestamp: s.cfg.Now(),
@@ -306,7 +313,7 @@ func (s *Store) gone(g *deadEntry, why string) *kgo.Record {
 }
 
 // Purge implements [store.DeadLetters].
-func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
+func (s *letters) Purge(ctx context.Context, ids ...string) (map[string]error, error) {
 	var refused map[string]error
 	err := s.registrar.change(ctx, "purge", func() (records []*kgo.Record, err error) {
 		var found []deadEntry
@@ -320,7 +327,7 @@ func (s *Store) Purge(ctx context.Context, ids ...string) (map[string]error, err
 }
 
 // Amend implements [store.DeadLetters].
-func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
+func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
 	refused, err := store.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
@@ -343,7 +350,7 @@ func (s *Store) Amend(ctx context.Context, amendments ...store.Amendment) (map[s
 }
 
 // amended are the records of letters that are changed.
-func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment,
+func (s *letters) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment,
 	refused map[string]error) (records []*kgo.Record, err error) {
 	opened, err := s.readLetters(ctx, found)
 	if err != nil {
@@ -372,7 +379,7 @@ func (s *Store) amended(ctx context.Context, found []deadEntry, amendments []sto
 
 // rewritten is the record of a letter that was changed. Headers that only the log
 // knows, as those of other producers that are not text, do not outlast it.
-func (s *Store) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Record {
+func (s *letters) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Record {
 	r := s.recordOf(&rec.Message, rec.ID, time.Time{})
 	if rec.Replays > 0 {
 		r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerReplays,
@@ -385,7 +392,7 @@ func (s *Store) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Recor
 
 // Bury implements [store.DeadLetters]. Ids are compared with those of dead letters
 // only.
-func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
 	fit, refused, err := store.AdmitBury(letters)
 	if err != nil {
 		return nil, err
@@ -430,7 +437,7 @@ func (s *Store) Bury(ctx context.Context, letters ...store.Record) (map[string]e
 }
 
 // importedRecord is the record of a letter that is brought from elsewhere.
-func (s *Store) importedRecord(ctx context.Context, r *store.Record) (*kgo.Record, error) {
+func (s *letters) importedRecord(ctx context.Context, r *store.Record) (*kgo.Record, error) {
 	name, err := s.topics.ensureDead(ctx, s.wire(r.Topic))
 	if err != nil {
 		return nil, err
@@ -449,7 +456,7 @@ func (s *Store) importedRecord(ctx context.Context, r *store.Record) (*kgo.Recor
 }
 
 // partitionOf is the partition of a key in a topic.
-func (s *Store) partitionOf(wire string, key []byte) int32 {
+func (s *letters) partitionOf(wire string, key []byte) int32 {
 	t, _ := s.topics.known(wire)
 	if t.partitions == 0 || key == nil {
 		return 0

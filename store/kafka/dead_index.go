@@ -211,7 +211,7 @@ const sourceImported = "buried"
 
 // readLetter converts a record of the log of dead letters to a dead letter of the
 // contract; false if it is not one.
-func (s *Store) readLetter(r *kgo.Record) (store.Record, letter, bool) {
+func (s *letters) readLetter(r *kgo.Record) (store.Record, letter, bool) {
 	var l letter
 	text, ok := header(r, headerDead)
 	if !ok || json.Unmarshal([]byte(text), &l) != nil || l.ID == "" {

@@ -59,7 +59,7 @@ const envelope = 1
 
 // awaitDeaths waits a bounded time for dead letters to be written, and reports whether
 // all are. The lane of one that is not stays closed.
-func (s *Store) awaitDeaths(ctx context.Context, deaths []*death) bool {
+func (s *letters) awaitDeaths(ctx context.Context, deaths []*death) bool {
 	if len(deaths) == 0 {
 		return true
 	}
@@ -104,7 +104,7 @@ func (e *engine) dieAgain(ds []*death) {
 }
 
 // deadRecord is the dead letter of a message: its record as it was, and why.
-func (s *Store) deadRecord(topic string, d *death) *kgo.Record {
+func (s *letters) deadRecord(topic string, d *death) *kgo.Record {
 	r, t := d.flight.rec, d.flight.trouble
 	m := s.message(r)
 	l := letter{
@@ -134,7 +134,7 @@ func foreign(h kgo.RecordHeader) kgo.RecordHeader {
 }
 
 // letterRecord wraps the record of a message in a letter.
-func (s *Store) letterRecord(topic string, r *kgo.Record, l *letter) *kgo.Record {
+func (s *letters) letterRecord(topic string, r *kgo.Record, l *letter) *kgo.Record {
 	text, _ := json.Marshal(l) // its fields can always be encoded
 	headers := make([]kgo.RecordHeader, 0, len(r.Headers)+7)
 	for _, h := range r.Headers {
@@ -172,7 +172,7 @@ func (c *Config) deadHome(name string) (of string, ok bool) {
 }
 
 // DeadName is the name of the topic of a topic's dead letters.
-func (s *Store) DeadName(of string) string { return s.cfg.deadName(of) }
+func (s *letters) DeadName(of string) string { return s.cfg.deadName(of) }
 
 // sourceProducer is the source of letters of messages that never got into their
 // topic.
@@ -184,7 +184,7 @@ const KindDelivery pawl.Kind = "Delivery"
 
 // Divert writes messages that could not be delivered to the topics of their dead
 // letters, from where they can be replayed: all of them, or it returns an error.
-func (s *Store) Divert(ctx context.Context, msgs []pawl.Message, why error) error {
+func (s *letters) Divert(ctx context.Context, msgs []pawl.Message, why error) error {
 	if err := s.usable(ctx, "divert"); err != nil {
 		return err
 	}

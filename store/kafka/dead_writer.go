@@ -27,7 +27,7 @@ type deadWrites struct {
 
 // deadWriteLoop writes the letters of messages that died, and complains of those that
 // have been in flight for too long.
-func (s *Store) deadWriteLoop() {
+func (s *letters) deadWriteLoop() {
 	overdue := s.cfg.Produce.Timeout + time.Second
 	late := time.NewTicker(overdue)
 	defer late.Stop()
@@ -50,7 +50,7 @@ func (s *Store) deadWriteLoop() {
 }
 
 // complain reports letters that have been in flight since then.
-func (s *Store) complain(then time.Time) {
+func (s *letters) complain(then time.Time) {
 	s.deadWrites.mu.Lock()
 	defer s.deadWrites.mu.Unlock()
 	for d, since := range s.deadWrites.begun {
@@ -62,7 +62,7 @@ func (s *Store) complain(then time.Time) {
 }
 
 // writeDead sends the letters of deaths of a topic on their way.
-func (s *Store) writeDead(topic string, deaths []*death) {
+func (s *letters) writeDead(topic string, deaths []*death) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Produce.Timeout)
 	name, err := s.topics.ensureDead(ctx, topic)
 	cancel()
@@ -86,7 +86,7 @@ func (s *Store) writeDead(topic string, deaths []*death) {
 			}
 			s.deadWrites.tally.note(d.lane.of.topic.Name, string(d.kind), d.flight.rec.Key, time.Now())
 			s.engine.letterWritten(d)
-			s.skipped(d)
+			s.side.skipped(d)
 		})
 	}
 }
@@ -94,7 +94,7 @@ func (s *Store) writeDead(topic string, deaths []*death) {
 // letterFailed has letters of a topic written again after a while. The record is the one
 // that the brokers refused, nil if none was sent. The client may call it: it does not
 // block.
-func (s *Store) letterFailed(refused *kgo.Record, err error, deaths ...*death) {
+func (s *letters) letterFailed(refused *kgo.Record, err error, deaths ...*death) {
 	if s.ctx.Err() != nil {
 		return
 	}

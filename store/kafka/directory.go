@@ -63,7 +63,7 @@ func (d *directory) names() []string {
 
 // describe asks the brokers for topics. They do not say which of several topics the user
 // may not see: that is found out here.
-func (s *Store) describe(ctx context.Context, names ...string) (kadm.TopicDetails, error) {
+func (s *core) describe(ctx context.Context, names ...string) (kadm.TopicDetails, error) {
 	details, err := s.admin.ListTopics(ctx, names...)
 	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		return details, err

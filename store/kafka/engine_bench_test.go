@@ -36,7 +36,7 @@ func benchEngine(b *testing.B, keys, size, depth int) {
 	e := newEngine(time.Now, c.Consume)
 	var as [partitions]*assignment
 	for p := range as {
-		as[p] = e.assign("bench", int32(p), 1, -1, gate.Checkpoint{})
+		as[p] = (&ownership{e}).assign("bench", int32(p), 1, -1, gate.Checkpoint{})
 	}
 	source := newSource(partitions, fetched, keys)
 	wants, lease := []store.Want{{Topic: "bench", Limit: size}}, &store.Lease{For: time.Minute, Owner: "bench"}
@@ -79,7 +79,7 @@ func benchEngine(b *testing.B, keys, size, depth int) {
 			done += len(ds)
 		}
 		e.mu.Lock()
-		e.checkpoint(as[p])
+		(&ownership{e}).checkpoint(as[p])
 		e.mu.Unlock()
 	}
 }

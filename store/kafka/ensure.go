@@ -73,7 +73,7 @@ type Ensured struct {
 // partitions is never changed: a key would be in another one from then on, beside what
 // is still to be done in the old one. With dry it changes nothing, and returns what it
 // would change.
-func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry bool) (Ensured, error) {
+func (s *registry) Ensure(ctx context.Context, name string, spec TopicSpec, dry bool) (Ensured, error) {
 	op := "ensure topic " + name
 	if err := pawl.ValidTopic(name); err != nil {
 		return Ensured{}, err
@@ -97,13 +97,13 @@ func (s *Store) Ensure(ctx context.Context, name string, spec TopicSpec, dry boo
 	}
 }
 
-func (s *Store) detail(ctx context.Context, op, wire string) (d kadm.TopicDetail, there bool, err error) {
+func (s *registry) detail(ctx context.Context, op, wire string) (d kadm.TopicDetail, there bool, err error) {
 	details, err := s.describe(ctx, wire)
 	d = details[wire]
 	return d, d.Err == nil && len(d.Partitions) > 0, s.explain(op, err)
 }
 
-func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec,
+func (s *registry) checkTopic(ctx context.Context, op, name string, d kadm.TopicDetail, spec TopicSpec,
 	dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Partitions: len(d.Partitions), Replicas: d.Partitions.NumReplicas()}
 	if spec.Partitions > 0 && len(d.Partitions) != int(spec.Partitions) {
@@ -122,7 +122,7 @@ func (s *Store) checkTopic(ctx context.Context, op, name string, d kadm.TopicDet
 	return s.setTopic(ctx, op, e, spec, dry)
 }
 
-func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, dry bool) (Ensured, error) {
+func (s *registry) makeTopic(ctx context.Context, op, name string, spec TopicSpec, dry bool) (Ensured, error) {
 	e := Ensured{Topic: name, Created: true, Partitions: int(spec.Partitions), Replicas: int(spec.Replicas)}
 	if dry {
 		return e, nil
@@ -130,7 +130,7 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 	made, err := s.topics.create(ctx, op, s.wire(name), spec, nil)
 	if errors.Is(err, kerr.InvalidReplicationFactor) {
 		if brokers, listed := s.admin.ListBrokers(ctx); listed == nil && len(brokers) < int(spec.Replicas) {
-			return e, s.tooFewBrokers(op, len(brokers), int(spec.Replicas))
+			return e, s.side.tooFewBrokers(op, len(brokers), int(spec.Replicas))
 		}
 	}
 	if err == nil {
@@ -141,7 +141,7 @@ func (s *Store) makeTopic(ctx context.Context, op, name string, spec TopicSpec, 
 }
 
 // setTopic corrects settings that differ from the spec.
-func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSpec, dry bool) (Ensured, error) {
+func (s *registry) setTopic(ctx context.Context, op string, e Ensured, spec TopicSpec, dry bool) (Ensured, error) {
 	wire := s.wire(e.Topic)
 	have, err := s.settingsAt(ctx, wire)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *Store) setTopic(ctx context.Context, op string, e Ensured, spec TopicSp
 	return e, s.explain(op, err)
 }
 
-func (s *Store) settingsAt(ctx context.Context, wire string) (map[string]string, error) {
+func (s *registry) settingsAt(ctx context.Context, wire string) (map[string]string, error) {
 	described, err := s.admin.DescribeTopicConfigs(ctx, wire)
 	all := map[string]string{}
 	for _, rc := range described {

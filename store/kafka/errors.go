@@ -18,7 +18,7 @@ import (
 
 // explain gives an error of the client its code and, where there is one, the next
 // step. Errors of the client hold no password.
-func (s *Store) explain(op string, err error) error {
+func (s *core) explain(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -40,7 +40,7 @@ func unavailable(op string, err error) error {
 	return &store.Error{Op: op, Code: store.ErrUnavailable, Err: err}
 }
 
-func (s *Store) codeOf(err error) (hint string, code error) {
+func (s *core) codeOf(err error) (hint string, code error) {
 	if hint, code := s.mismatch(err); code != nil {
 		return hint, code
 	}
@@ -91,7 +91,7 @@ func about(wire string, err error) error {
 
 // rights says which right the user lacks, on what, and how to grant it; nothing if the
 // error is about something else.
-func (s *Store) rights(err error) string {
+func (s *core) rights(err error) string {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
 		topic := "TOPIC"
@@ -118,7 +118,7 @@ func (s *Store) rights(err error) string {
 }
 
 // grant says what grants rights on a resource.
-func (s *Store) grant(resource, acl string) string {
+func (s *core) grant(resource, acl string) string {
 	user := s.cfg.User
 	if user == "" {
 		user = "NAME"
@@ -130,7 +130,7 @@ func (s *Store) grant(resource, acl string) string {
 
 // mismatch recognises a port of the brokers that expects a different protocol: TLS or
 // none, a user or none, another mechanism.
-func (s *Store) mismatch(err error) (hint string, code error) {
+func (s *core) mismatch(err error) (hint string, code error) {
 	if hint = s.refusedUser(err); hint == "" {
 		hint = s.wrongTLS(err)
 	}
@@ -160,7 +160,7 @@ const (
 )
 
 // wrongTLS says what is wrong with TLS, where that is certain.
-func (s *Store) wrongTLS(err error) string {
+func (s *core) wrongTLS(err error) string {
 	if _, none := errors.AsType[tls.RecordHeaderError](err); none {
 		return noTLS
 	}
@@ -174,7 +174,7 @@ func (s *Store) wrongTLS(err error) string {
 }
 
 // refusedUser says why the brokers do not let the user in.
-func (s *Store) refusedUser(err error) string {
+func (s *core) refusedUser(err error) string {
 	mechanism := "OAUTHBEARER"
 	if s.cfg.TokenFile == "" {
 		mechanism = s.mechanism().Name()

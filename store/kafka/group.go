@@ -303,9 +303,9 @@ func (g *group) recreated(topic string) {
 	g.s.cfg.Logger.Error("topic was deleted, or made again", "topic", topic)
 	as := g.ofTopics(topic)
 	for _, a := range as {
-		g.s.engine.drop(a)
+		g.s.ownership.drop(a)
 	}
-	g.s.engine.forget(topic)
+	g.s.ownership.forget(topic)
 	g.client.PurgeTopicsFromConsuming(g.s.wire(topic)) // without mu: it may call us back
 	g.unpause(g.client, g.partitions(as))
 	g.mu.Lock()
@@ -366,7 +366,7 @@ func (g *group) revoked(_ context.Context, client *kgo.Client, parts map[string]
 	}
 	as := g.of(parts)
 	for _, a := range as {
-		g.s.engine.drain(a)
+		g.s.ownership.drain(a)
 	}
 	timer := time.NewTimer(g.s.cfg.Consume.Drain)
 	defer timer.Stop()
@@ -397,9 +397,9 @@ func (g *group) giveUp(ctx context.Context, as []*assignment) error {
 	err := g.s.commits.final(ctx, as)
 	for _, a := range as {
 		if err != nil {
-			g.s.engine.remember(a)
+			g.s.ownership.remember(a)
 		}
-		g.s.engine.drop(a)
+		g.s.ownership.drop(a)
 	}
 	return err
 }
@@ -410,8 +410,8 @@ const finalCommit = 5 * time.Second
 // lost ends assignments that may already belong to another process.
 func (g *group) lost(_ context.Context, client *kgo.Client, parts map[string][]int32) {
 	for _, a := range g.of(parts) {
-		g.s.engine.remember(a)
-		g.s.engine.drop(a)
+		g.s.ownership.remember(a)
+		g.s.ownership.drop(a)
 	}
 	g.unpause(client, parts)
 	g.losses.Add(1)

@@ -18,8 +18,8 @@ func (g *group) assign(topic string, partition int32, source uint32, committed i
 	if committed >= 0 && metadata != nil {
 		found.text = *metadata
 	}
-	if m := g.s.engine.recall(topic, partition, source, found); m != nil {
-		g.s.engine.reassign(topic, partition, m, found)
+	if m := g.s.ownership.recall(topic, partition, source, found); m != nil {
+		g.s.ownership.reassign(topic, partition, m, found)
 		g.from[place{g.s.wire(topic), partition}] = m.offset()
 		g.recallSkips(topic, partition)
 		return
@@ -32,12 +32,12 @@ func (g *group) assign(topic string, partition int32, source uint32, committed i
 				"finished work above the committed offset is repeated", err)
 		}
 		if errors.Is(err, gate.ErrSource) {
-			g.s.engine.assign(topic, partition, source, -1, cp)
+			g.s.ownership.assign(topic, partition, source, -1, cp)
 			g.from[place{g.s.wire(topic), partition}] = kgo.NewOffset().AtStart()
 			return
 		}
 	}
-	g.s.engine.begin(topic, partition, &lostProgress{source: source, epoch: -1, cp: cp}, committed, found)
+	g.s.ownership.begin(topic, partition, &lostProgress{source: source, epoch: -1, cp: cp}, committed, found)
 	g.recallSkips(topic, partition)
 }
 
@@ -88,7 +88,7 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 			"its log was cut or made again: it was read up to offset %d and goes on at %d", next, r.Offset)
 		g.s.cfg.Logger.Error("a log was cut or made again", "topic", a.topic.Name, "partition", a.partition,
 			"read_up_to", next, "goes_on_at", r.Offset)
-		anew := g.s.engine.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})
+		anew := g.s.ownership.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})
 		anew.paused = a.paused
 		g.s.engine.identify(a.topic.Name, a.partition, a.member, a.topicID)
 		return anew, records[i:]
@@ -114,7 +114,7 @@ type committedState struct {
 }
 
 // remember keeps what is known of an assignment that is over, and not committed.
-func (e *engine) remember(a *assignment) {
+func (e *ownership) remember(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	cp := e.conclude(a)
@@ -130,7 +130,7 @@ func (e *engine) remember(a *assignment) {
 // one that this process committed last: an offset that was set back means that
 // everything after it is to be carried out again, and another process's commit is
 // further along.
-func (e *engine) recall(name string, partition int32, source uint32, found committedState) *lostProgress {
+func (e *ownership) recall(name string, partition int32, source uint32, found committedState) *lostProgress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
@@ -143,7 +143,7 @@ func (e *engine) recall(name string, partition int32, source uint32, found commi
 }
 
 // forget drops what is remembered of a topic that was created again.
-func (e *engine) forget(name string) {
+func (e *ownership) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	clear(e.topic(name).memories)
@@ -153,7 +153,7 @@ func (e *engine) forget(name string) {
 func (m *lostProgress) offset() kgo.Offset { return kgo.NewOffset().At(m.cp.Base).WithEpoch(m.epoch) }
 
 // reassign begins the assignment of a partition that came back.
-func (e *engine) reassign(name string, partition int32, m *lostProgress, found committedState) {
+func (e *ownership) reassign(name string, partition int32, m *lostProgress, found committedState) {
 	a := e.begin(name, partition, m, m.cp.Base, found)
 	e.mu.Lock()
 	defer e.mu.Unlock()

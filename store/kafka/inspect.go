@@ -56,7 +56,7 @@ type Member struct {
 
 // Health asks the brokers for the state of the cluster, the group, and the given
 // topics, or all of them.
-func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
+func (s *inspector) Health(ctx context.Context, topics ...string) (*Health, error) {
 	if err := s.usable(ctx, "health"); err != nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
 		h.Brokers = append(h.Brokers, fmt.Sprintf("%s:%d", b.Host, b.Port))
 	}
 	s.brokerHealth(ctx, h, meta.Brokers.NodeIDs())
-	if err := s.stateHealth(ctx, h); err != nil {
+	if err := s.side.stateHealth(ctx, h); err != nil {
 		return nil, err
 	}
 	owners, err := s.groupHealth(ctx, h)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.listed(ctx, topics)
+	names, err := s.registry.listed(ctx, topics)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *Store) Health(ctx context.Context, topics ...string) (*Health, error) {
 
 // absent says why a topic is not among those that are listed: brokers list none that the
 // user may not see.
-func (s *Store) absent(ctx context.Context, h *Health, name string) {
+func (s *inspector) absent(ctx context.Context, h *Health, name string) {
 	found, err := s.topics.look(ctx, s.wire(name))
 	switch {
 	case errors.Is(err, store.ErrDenied):
@@ -119,7 +119,7 @@ func (h *Health) fault(about, what string, args ...any) {
 
 // brokerHealth checks the settings of brokers that matter here, if the user may read
 // them.
-func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
+func (s *inspector) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 	all, err := s.admin.DescribeBrokerConfigs(ctx, nodes...)
 	if err != nil {
 		return // it needs a separate right
@@ -138,7 +138,7 @@ func (s *Store) brokerHealth(ctx context.Context, h *Health, nodes []int32) {
 
 // groupHealth describes the group and returns which member has which partition; nil if
 // that is unknown.
-func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, error) {
+func (s *inspector) groupHealth(ctx context.Context, h *Health) (map[place]string, error) {
 	g, err := s.describeGroup(ctx)
 	if errors.Is(err, kerr.GroupAuthorizationFailed) {
 		return nil, s.explain("health", err)
@@ -168,8 +168,8 @@ func (s *Store) groupHealth(ctx context.Context, h *Health) (map[place]string, e
 	return owners, nil
 }
 
-func (s *Store) describeGroup(ctx context.Context) (g kadm.DescribedGroup, err error) {
-	err = s.coordinated(ctx, func() error {
+func (s *inspector) describeGroup(ctx context.Context) (g kadm.DescribedGroup, err error) {
+	err = s.registry.coordinated(ctx, func() error {
 		groups, err := s.admin.DescribeGroups(ctx, s.cfg.Group)
 		g = groups[s.cfg.Group]
 		return err
@@ -177,7 +177,7 @@ func (s *Store) describeGroup(ctx context.Context) (g kadm.DescribedGroup, err e
 	return g, err
 }
 
-func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners map[place]string) error {
+func (s *inspector) topicHealth(ctx context.Context, h *Health, name string, owners map[place]string) error {
 	wire, dead := s.wire(name), s.wire(s.cfg.deadName(name))
 	details, err := s.describe(ctx, wire, dead)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *Store) topicHealth(ctx context.Context, h *Health, name string, owners 
 			"there is no topic for its dead letters, and none is made here: a message that fails for good stands still")
 	}
 	h.Topics = append(h.Topics, th)
-	lags, err := s.lags(ctx, name)
+	lags, err := s.registry.lags(ctx, name)
 	if err != nil { // a partition without a leader must not hide the rest
 		h.fault(name, "how much of it is left is unknown: %v", err)
 		return s.explain("health", ctx.Err())
@@ -263,12 +263,12 @@ type Seen struct {
 
 // Peek reads up to n records of a partition from an offset on, without moving the
 // group. An offset of -1 is the first that the group has not finished.
-func (s *Store) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]Seen, error) {
+func (s *inspector) Peek(ctx context.Context, topic string, partition int32, offset int64, n int) ([]Seen, error) {
 	_, seen, err := s.peek(ctx, "peek "+partitionName(topic, partition), topic, partition, offset, n)
 	return seen, err
 }
 
-func (s *Store) peek(ctx context.Context, op, topic string, partition int32, offset int64,
+func (s *inspector) peek(ctx context.Context, op, topic string, partition int32, offset int64,
 	n int) (l Lag, seen []Seen, err error) {
 	if err = s.usable(ctx, op); err != nil {
 		return l, nil, err
@@ -295,14 +295,14 @@ func (s *Store) peek(ctx context.Context, op, topic string, partition int32, off
 	return l, seen, err
 }
 
-func (s *Store) lag(ctx context.Context, op, topic string, partition int32) (Lag, error) {
-	if ok, err := s.exists(ctx, topic); err != nil || !ok {
+func (s *inspector) lag(ctx context.Context, op, topic string, partition int32) (Lag, error) {
+	if ok, err := s.registry.exists(ctx, topic); err != nil || !ok {
 		if err == nil {
 			err = &store.Error{Op: op, Code: store.ErrNotFound, Err: errors.New("there is no such topic")}
 		}
 		return Lag{}, err
 	}
-	lags, err := s.lags(ctx, topic)
+	lags, err := s.registry.lags(ctx, topic)
 	if err != nil {
 		return Lag{}, err
 	}
@@ -368,7 +368,7 @@ func partitionName(topic string, partition int32) string {
 }
 
 // Faults returns the current faults.
-func (s *Store) Faults() []Fault {
+func (s *inspector) Faults() []Fault {
 	s.health.mu.Lock()
 	defer s.health.mu.Unlock()
 	var fs []Fault

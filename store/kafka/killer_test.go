@@ -66,7 +66,7 @@ func (l *lives) live(messages int64) bool {
 		}
 		if c.careful[a] || c.fresh[a] {
 			l.saved = r.checkpoint(a)
-			r.engine.marked(map[*assignment]bool{a: true})
+			r.ownership.marked(map[*assignment]bool{a: true})
 		}
 		for _, g := range c.out {
 			if g.flight.rec.Offset == l.killer {
@@ -101,7 +101,7 @@ func TestAnIdleProcessDies(t *testing.T) {
 		r.ack(g)
 	}
 	idle := r.checkpoint(a)
-	r.engine.drop(a)
+	r.ownership.drop(a)
 	b := r.resume(idle)
 	r.take(b, records(2, "c", "d")...)
 	claim := func() *claim {
@@ -114,13 +114,13 @@ func TestAnIdleProcessDies(t *testing.T) {
 	if c := claim(); b.mostLanes() != maxCount || !c.careful[b] {
 		t.Errorf("%d lanes, on record first %v; want the second alone", b.mostLanes(), c.careful[b])
 	}
-	if left := r.engine.conclude(b); !left.Open || left.Horizon >= left.Base {
+	if left := r.ownership.conclude(b); !left.Open || left.Horizon >= left.Base {
 		t.Errorf("given up while it was wary, it leaves %+v", left)
 	}
 	r.engine.leftovers = map[string]*leftover{}
 	b = r.resume(idle)
 	r.take(b, records(2, "c", "d")...)
-	r.engine.marked(map[*assignment]bool{b: true})
+	r.ownership.marked(map[*assignment]bool{b: true})
 	r.pass(waryIntervals * r.engine.limits.Commit)
 	if c := claim(); c.careful[b] || c.fresh[b] {
 		t.Error("it is wary for ever")

@@ -23,7 +23,7 @@ type stateLog struct {
 
 func (l *stateLog) add(op, key, nonce string, value []byte, numbers map[string]int64) *kgo.Record {
 	var st state
-	st.s, st.tail = &Store{cfg: Config{Now: func() time.Time { return time.UnixMilli(int64(len(l.records))) }}},
+	st.s, st.tail = assemble(&core{cfg: Config{Now: func() time.Time { return time.UnixMilli(int64(len(l.records))) }}}),
 		&tail{topic: "pawl.state"}
 	r := st.record(op, key, value, nonce, "writer", numbers)
 	r.Offset = int64(len(l.records))

@@ -144,7 +144,7 @@ func (g *registrar) fence(ctx context.Context, op string) error {
 	}
 	client, err := kgo.NewClient(append(g.s.producerOptions(),
 		kgo.ProducerBatchMaxBytes(max(g.s.cfg.Produce.BatchBytes, maxDeadBytes)),
-		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil), g.s, true}),
+		kgo.RecordPartitioner(partitioner{kgo.StickyKeyPartitioner(nil), g.s.core, true}),
 		kgo.TransactionalID(g.s.transactionalID()), kgo.TransactionTimeout(transactionTimeout),
 		kgo.ProducerLinger(0))...)
 	if err != nil {
@@ -235,4 +235,4 @@ func (g *registrar) close() {
 }
 
 // transactionalID is that of all registrars.
-func (s *Store) transactionalID() string { return s.wire(s.cfg.StateTopic) + ".dead" }
+func (s *core) transactionalID() string { return s.wire(s.cfg.StateTopic) + ".dead" }

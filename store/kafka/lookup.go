@@ -16,6 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// inspector finds messages by reading, and says how the store is.
+type inspector struct {
+	*core
+	side     *side
+	registry *registry
+	letters  *letters
+}
+
 // A log has no index by id. A message is looked up by reading: an id made by this
 // module contains its time, and so roughly where its record is; an id made from the
 // place of a record contains that place; any other is looked for among unfinished
@@ -46,18 +54,18 @@ type stretch struct {
 }
 
 // read is [Store.read] of a stretch.
-func (st *stretch) read(ctx context.Context, s *Store, visit func(*kgo.Record) bool) error {
+func (st *stretch) read(ctx context.Context, s *inspector, visit func(*kgo.Record) bool) error {
 	return s.read(ctx, s.wire(st.Topic), map[int32]span{st.Partition: st.span}, visit)
 }
 
 // Get implements [store.Inspector].
-func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
-	found, _, err := s.find(ctx, "get", []string{id})
+func (s *inspector) Get(ctx context.Context, id string) (store.Record, error) {
+	found, _, err := s.letters.find(ctx, "get", []string{id})
 	if err != nil {
 		return store.Record{}, err
 	}
 	if len(found) > 0 {
-		records, err := s.open(ctx, found, false)
+		records, err := s.letters.open(ctx, found, false)
 		if err == nil && records[0].ID != "" {
 			return records[0], nil
 		}
@@ -91,7 +99,7 @@ func (s *Store) Get(ctx context.Context, id string) (store.Record, error) {
 
 // whereabouts is where a message of that id may be, and until when it was produced,
 // if that is known.
-func (s *Store) whereabouts(ctx context.Context, id string) ([]stretch, time.Time, error) {
+func (s *inspector) whereabouts(ctx context.Context, id string) ([]stretch, time.Time, error) {
 	if topic, partition, offset, ok := parsePlace(id); ok {
 		all, err := s.unfinishedOf(ctx, topic)
 		for _, st := range all {
@@ -102,7 +110,7 @@ func (s *Store) whereabouts(ctx context.Context, id string) ([]stretch, time.Tim
 		}
 		return nil, time.Time{}, err
 	}
-	names, err := s.listed(ctx, nil)
+	names, err := s.registry.listed(ctx, nil)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -155,8 +163,8 @@ func timeOfID(id string) (time.Time, bool) {
 
 // unfinishedOf are the parts of a topic from the first message that the group has
 // not finished to the end.
-func (s *Store) unfinishedOf(ctx context.Context, name string) ([]stretch, error) {
-	lags, err := s.lags(ctx, name)
+func (s *inspector) unfinishedOf(ctx context.Context, name string) ([]stretch, error) {
+	lags, err := s.registry.lags(ctx, name)
 	all := make([]stretch, len(lags))
 	for i, l := range lags {
 		all[i] = stretch{l, span{l.next(), l.End}}
@@ -166,7 +174,7 @@ func (s *Store) unfinishedOf(ctx context.Context, name string) ([]stretch, error
 
 // read calls visit with the records of parts of the partitions of a topic, those of each
 // in order, until it returns false.
-func (s *Store) read(ctx context.Context, wire string, spans map[int32]span, visit func(*kgo.Record) bool) error {
+func (s *inspector) read(ctx context.Context, wire string, spans map[int32]span, visit func(*kgo.Record) bool) error {
 	op, left := "read "+wire, map[int32]kgo.Offset{}
 	for p, part := range spans {
 		if part.from < part.to {
@@ -206,9 +214,9 @@ func (s *Store) read(ctx context.Context, wire string, spans map[int32]span, vis
 }
 
 // recordAt is what is known of a message at its place.
-func (s *Store) recordAt(l *Lag, r *kgo.Record) store.Record {
+func (s *inspector) recordAt(l *Lag, r *kgo.Record) store.Record {
 	rec := store.Record{Message: s.message(r), State: store.Waiting, EnqueuedAt: r.Timestamp, Reason: "appended"}
-	settings, _ := s.settingsOf(l.Topic)
+	settings, _ := s.registry.settingsOf(l.Topic)
 	rec.Rank = settings.Rank(r.Timestamp, rec.Priority)
 	var f flight
 	f.remember(r)
@@ -258,12 +266,12 @@ func (e *engine) describe(rec *store.Record, partition int32, offset int64) {
 
 // List implements [store.Inspector]. With a limit, what is oldest in every partition
 // comes, by time; without one, partition by partition.
-func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
+func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		err := s.usable(ctx, "list messages")
 		var names []string
 		if err == nil {
-			if names, err = s.listed(ctx, nil); f.Topic != "" {
+			if names, err = s.registry.listed(ctx, nil); f.Topic != "" {
 				names = slices.DeleteFunc(names, func(n string) bool { return n != f.Topic })
 			}
 		}
@@ -282,7 +290,7 @@ func (s *Store) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record
 	}
 }
 
-func (s *Store) listTopic(ctx context.Context, name string, f *store.Filter) iter.Seq2[store.Record, error] {
+func (s *inspector) listTopic(ctx context.Context, name string, f *store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		stretches, err := s.unfinishedOf(ctx, name)
 		var oldest []store.Record
@@ -318,7 +326,7 @@ func (s *Store) listTopic(ctx context.Context, name string, f *store.Filter) ite
 	}
 }
 
-func (s *Store) wanted(f *store.Filter, r *store.Record) bool {
+func (s *inspector) wanted(f *store.Filter, r *store.Record) bool {
 	return r.State != store.Acked && (f.State == "" || f.State == r.State) &&
 		(f.Key == nil || bytes.Equal(f.Key, r.Key)) &&
 		(f.OlderThan == 0 || s.cfg.Now().Sub(r.EnqueuedAt) >= f.OlderThan)

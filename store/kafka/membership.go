@@ -13,7 +13,7 @@ import (
 
 // owned reports whether a member may commit assignments by itself: it is the one that got
 // them, and still has them, and the brokers told the ids of their topics.
-func (e *engine) owned(entries map[place]commitEntry, member string) bool {
+func (e *ownership) owned(entries map[place]commitEntry, member string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, entry := range entries {
@@ -41,7 +41,7 @@ func (e *engine) owned(entries map[place]commitEntry, member string) bool {
 func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset,
 	entries map[place]commitEntry) *kmsg.OffsetCommitResponse {
 	member, generation := client.GroupMetadata()
-	if !c.s.engine.owned(entries, member) {
+	if !c.s.ownership.owned(entries, member) {
 		return nil
 	}
 	req := kmsg.NewPtrOffsetCommitRequest()
@@ -171,7 +171,7 @@ func (s *Store) Leave(ctx context.Context, topics ...string) error {
 	}
 	as := g.ofTopics(mine...)
 	for _, a := range as {
-		s.engine.drain(a)
+		s.ownership.drain(a)
 	}
 	ctx, cancel := context.WithTimeout(ctx, finalCommit)
 	defer cancel()

@@ -22,13 +22,13 @@ func TestWhatWasFinishedIsRemembered(t *testing.T) {
 		r.ack(gs[i])
 	}
 	found := *a.acked.Load()
-	r.engine.remember(a)
-	r.engine.drop(a)
-	m := r.engine.recall(rigTopic, 0, 1, found)
+	r.ownership.remember(a)
+	r.ownership.drop(a)
+	m := r.ownership.recall(rigTopic, 0, 1, found)
 	if m == nil || m.cp.Base != 2 {
 		t.Fatalf("remembered: %+v", m)
 	}
-	r.engine.reassign(rigTopic, 0, m, found)
+	r.ownership.reassign(rigTopic, 0, m, found)
 	b := r.engine.assignment(rigTopic, 0)
 	r.take(b, records(2, "c", "d", "e")...)
 	want(t, "while the handler of c runs", offsets(r.claim(9)), 4)
@@ -39,7 +39,7 @@ func TestWhatWasFinishedIsRemembered(t *testing.T) {
 	if cp := r.checkpoint(b); cp.Base != 2 || !cp.Has(3) || b.acked.Load().base != 0 {
 		t.Errorf("to be committed: %+v, over %d", cp, b.acked.Load().base)
 	}
-	if r.engine.recall(rigTopic, 0, 1, found) != nil {
+	if r.ownership.recall(rigTopic, 0, 1, found) != nil {
 		t.Error("it was remembered twice")
 	}
 }
@@ -70,8 +70,8 @@ func TestAMemoryThatDoesNotCount(t *testing.T) {
 			for _, g := range r.claim(9) {
 				r.ack(g)
 			}
-			r.engine.remember(a)
-			if got := r.engine.recall(rigTopic, 0, c.source, c.found); (got != nil) != c.want {
+			r.ownership.remember(a)
+			if got := r.ownership.recall(rigTopic, 0, c.source, c.found); (got != nil) != c.want {
 				t.Errorf("remembered: %+v", got)
 			}
 		})
@@ -97,7 +97,7 @@ func TestAReturnIsWholeWhenItIsFound(t *testing.T) {
 				runtime.Gosched()
 			}
 		}()
-		r.engine.reassign(rigTopic, 0, &lostProgress{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
+		r.ownership.reassign(rigTopic, 0, &lostProgress{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
 		<-over
 	}
 }
@@ -111,7 +111,7 @@ func TestAPartitionIsLostWhileRecordsCome(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	for range 100 {
-		a := s.engine.assign(rigTopic, 0, 1, 0, gate.Checkpoint{})
+		a := s.ownership.assign(rigTopic, 0, 1, 0, gate.Checkpoint{})
 		var wg sync.WaitGroup
 		s.engine.mu.Lock()
 		wg.Go(func() {
@@ -120,11 +120,11 @@ func TestAPartitionIsLostWhileRecordsCome(t *testing.T) {
 			s.group.accept(rigTopic, &kgo.FetchPartition{Records: []*kgo.Record{r}})
 		})
 		runtime.Gosched()
-		wg.Go(func() { s.engine.remember(a) })
+		wg.Go(func() { s.ownership.remember(a) })
 		time.Sleep(2 * time.Millisecond) // longer, and the lock goes from hand to hand
 		s.engine.mu.Unlock()
 		wg.Wait()
-		if m := s.engine.recall(rigTopic, 0, 1, committedState{}); m == nil || m.epoch != -1 && m.epoch != 7 {
+		if m := s.ownership.recall(rigTopic, 0, 1, committedState{}); m == nil || m.epoch != -1 && m.epoch != 7 {
 			t.Fatalf("remembered: %+v", m)
 		}
 	}

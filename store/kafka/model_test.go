@@ -160,16 +160,16 @@ func (m *model) wait() {
 // lose is a partition that is somebody else's, and comes back from what was
 // committed. Handlers go on.
 func (m *model) lose() {
-	m.rig.engine.drop(m.a)
+	m.rig.ownership.drop(m.a)
 	m.begin()
 }
 
 // giveUp is a partition that is given back in order, and comes back.
 func (m *model) giveUp() {
-	m.rig.engine.drain(m.a)
+	m.rig.ownership.drain(m.a)
 	m.writeDead()
 	m.claim()
-	m.keep(m.rig.engine.conclude(m.a))
+	m.keep(m.rig.ownership.conclude(m.a))
 	m.begin()
 }
 

@@ -22,7 +22,7 @@ const leaderWait = 5 * time.Second
 // not there. A partition without an answer fails the call: without it the others would
 // be taken for the whole topic, and what is in it for finished, or never there. One that
 // has no leader just now, or is new to its broker, is waited for.
-func (s *Store) offsetsOf(ctx context.Context, op, wire string, list listOffsets) (at map[int32]int64, err error) {
+func (s *core) offsetsOf(ctx context.Context, op, wire string, list listOffsets) (at map[int32]int64, err error) {
 	err = again(ctx, leaderWait, kerr.IsRetriable, func() error {
 		listed, err := list(ctx, wire)
 		if err == nil {
@@ -34,7 +34,7 @@ func (s *Store) offsetsOf(ctx context.Context, op, wire string, list listOffsets
 }
 
 // bounds are where the partitions of a topic begin and end.
-func (s *Store) bounds(ctx context.Context, op, wire string) (starts, ends map[int32]int64, err error) {
+func (s *core) bounds(ctx context.Context, op, wire string) (starts, ends map[int32]int64, err error) {
 	if ends, err = s.offsetsOf(ctx, op, wire, s.admin.ListCommittedOffsets); err == nil {
 		starts, err = s.offsetsOf(ctx, op, wire, s.admin.ListStartOffsets)
 	}
@@ -68,7 +68,7 @@ func offsetsIn(wire string, listed map[int32]kadm.ListedOffset) (map[int32]int64
 
 // committedAt is what the group has committed in a partition, and the text beside it;
 // -1 is nothing. An offset that cannot be read is an error, not -1.
-func (s *Store) committedAt(op string, committed kadm.OffsetResponses, wire string, partition int32) (int64,
+func (s *core) committedAt(op string, committed kadm.OffsetResponses, wire string, partition int32) (int64,
 	string, error) {
 	c, ok := committed.Lookup(wire, partition)
 	switch {

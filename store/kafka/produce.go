@@ -18,7 +18,7 @@ import (
 // Append implements [store.Store]. It waits until all in-sync replicas have the
 // messages. When only some could be stored, or it is unknown of some, receipts
 // come along with the error and tell which.
-func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 // produce sends records and waits for all of them; a nil error is one that all in-sync
 // replicas have. Keys and values are copied: the caller may reuse its own after it
 // returns.
-func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
+func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (s *Store) produce(ctx context.Context, records []*kgo.Record) []error {
 // forget drops a topic whose record failed if the brokers no longer know it, or it was
 // created again. The next producer looks it up again, and also asks again for the batch
 // limit of a topic of dead letters that refused a letter as too large.
-func (s *Store) forget(topic string, err error) {
+func (s *core) forget(topic string, err error) {
 	if errors.Is(err, kerr.MessageTooLarge) {
 		s.topics.forgetLimit(topic)
 	}
@@ -233,7 +233,7 @@ func isPermanent(err error) bool {
 // emit produces what the items of a batch emit, if their tokens are good. It returns
 // the error of the first that could not be stored; one that no broker accepts fails
 // only its own item.
-func (s *Store) emit(ctx context.Context, batch store.Batch[store.Settlement],
+func (s *core) emit(ctx context.Context, batch store.Batch[store.Settlement],
 	bad map[int]bool) ([]store.Refusal, error) {
 	var records []*kgo.Record
 	var of []int
@@ -294,7 +294,7 @@ func (e *engine) good(tok pawl.Token) bool {
 // a log lacks, and those that the client will never send. A record that is only just too large is
 // not noticed here: the client decides about its overhead, and the brokers about the
 // limit of the topic.
-func (s *Store) refuses(m *pawl.Message) error {
+func (s *core) refuses(m *pawl.Message) error {
 	bad := func(code, err error, hint string) error {
 		return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
 	}
@@ -315,7 +315,7 @@ func (s *Store) refuses(m *pawl.Message) error {
 
 // Owner reports whether this store keeps data of its own in a topic, and for which topic:
 // the one whose dead letters it holds, or none for the topic of the state.
-func (s *Store) Owner(topic string) (of string, own bool) {
+func (s *core) Owner(topic string) (of string, own bool) {
 	if topic == s.cfg.StateTopic {
 		return "", true
 	}
@@ -324,7 +324,7 @@ func (s *Store) Owner(topic string) (of string, own bool) {
 
 // free refuses a topic that belongs to the store itself. A message in it would never be
 // listed or carried out.
-func (s *Store) free(op, topic string) error {
+func (s *core) free(op, topic string) error {
 	of, own := s.Owner(topic)
 	if !own {
 		return nil

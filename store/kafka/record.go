@@ -27,11 +27,11 @@ const (
 )
 
 // wire is the name that a topic has at the brokers, plain the one it has here.
-func (s *Store) wire(topic string) string { return s.cfg.Prefix + topic }
-func (s *Store) plain(wire string) string { return strings.TrimPrefix(wire, s.cfg.Prefix) }
+func (s *core) wire(topic string) string { return s.cfg.Prefix + topic }
+func (s *core) plain(wire string) string { return strings.TrimPrefix(wire, s.cfg.Prefix) }
 
 // recordOf is what is produced for a message. It shares key and body with it.
-func (s *Store) recordOf(m *pawl.Message, id string, now time.Time) *kgo.Record {
+func (s *core) recordOf(m *pawl.Message, id string, now time.Time) *kgo.Record {
 	r := &kgo.Record{Topic: s.wire(m.Topic), Key: m.Key, Value: m.Body, Timestamp: now}
 	r.Headers = make([]kgo.RecordHeader, 0, 2+len(m.Headers))
 	r.Headers = append(r.Headers, kgo.RecordHeader{Key: headerID, Value: []byte(id)})
@@ -150,7 +150,7 @@ func sizesOf(records []*kgo.Record) (n int) {
 
 // message is the message that a record carries. It shares memory with the
 // record.
-func (s *Store) message(r *kgo.Record) pawl.Message {
+func (s *core) message(r *kgo.Record) pawl.Message {
 	m := pawl.Message{Topic: s.plain(r.Topic), Key: r.Key, Body: r.Value}
 	readHeaders(&m, r.Headers)
 	if m.ID == "" {

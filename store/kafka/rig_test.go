@@ -14,10 +14,11 @@ import (
 // rig is an engine without a client: the test is the brokers, the group and the
 // handlers.
 type rig struct {
-	t      testing.TB
-	engine *engine
-	ahead  atomic.Int64 // of the clock, which the alarm of the engine looks at, too
-	began  time.Time
+	t         testing.TB
+	engine    *engine
+	ownership *ownership
+	ahead     atomic.Int64 // of the clock, which the alarm of the engine looks at, too
+	began     time.Time
 }
 
 const rigTopic = "orders"
@@ -26,6 +27,7 @@ func newRig(t testing.TB, limits Consuming) *rig {
 	limits.defaults()
 	r := &rig{t: t, began: time.Unix(1_700_000_000, 0)}
 	r.engine = newEngine(func() time.Time { return r.began.Add(time.Duration(r.ahead.Load())) }, limits)
+	r.ownership = &ownership{r.engine}
 	t.Cleanup(r.engine.shutDown)
 	return r
 }
@@ -36,7 +38,7 @@ func (r *rig) pass(d time.Duration) { r.ahead.Add(int64(d)) }
 // assign begins an assignment of partition 0 at an offset, with nothing known
 // beyond it.
 func (r *rig) assign(committed int64) *assignment {
-	return r.engine.assign(rigTopic, 0, 1, committed, gate.Checkpoint{})
+	return r.ownership.assign(rigTopic, 0, 1, committed, gate.Checkpoint{})
 }
 
 // resume begins an assignment with what an earlier one left.
@@ -46,7 +48,7 @@ func (r *rig) resume(cp gate.Checkpoint) *assignment {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return r.engine.assign(rigTopic, 0, 1, cp.Base, decoded)
+	return r.ownership.assign(rigTopic, 0, 1, cp.Base, decoded)
 }
 
 // records are messages of one key each, from an offset on; "" is no key.
@@ -103,7 +105,7 @@ func (r *rig) ack(g given) bool { return r.settle(g, store.Settlement{Verdict: s
 func (r *rig) checkpoint(a *assignment) gate.Checkpoint {
 	r.engine.mu.Lock()
 	defer r.engine.mu.Unlock()
-	return r.engine.checkpoint(a)
+	return r.ownership.checkpoint(a)
 }
 
 // offsets are those of what was handed out.

@@ -7,7 +7,7 @@ import "testing"
 func TestAFullPartitionWaitsForOthers(t *testing.T) {
 	r := newRig(t, Consuming{Bytes: 40})
 	a := r.assign(0)
-	b := r.engine.assign(rigTopic, 1, 1, 0, r.checkpoint(a))
+	b := r.ownership.assign(rigTopic, 1, 1, 0, r.checkpoint(a))
 	r.take(a, record(0, "stuck"))
 	other := records(0, "b0", "b1", "b2", "b3", "b4")
 	for _, o := range other {

@@ -157,7 +157,7 @@ func (st *state) cut(ctx context.Context, to int64) error {
 }
 
 // mayCut says what gives the user the right to shorten the log.
-func (s *Store) mayCut() string {
+func (s *core) mayCut() string {
 	return s.grant("topic "+s.state.tail.topic, "--operation Delete --topic "+s.state.tail.topic)
 }
 

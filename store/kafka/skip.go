@@ -262,7 +262,7 @@ func (l *lane) hasSkip() bool {
 }
 
 // skipped tells the asker that a message was stepped over.
-func (s *Store) skipped(d *death) {
+func (s *side) skipped(d *death) {
 	if d.kind != pawl.KindSkipped {
 		return
 	}

@@ -48,7 +48,7 @@ func TestASkipWaitsForTheHandlerOfAnEarlierAssignment(t *testing.T) {
 	a := r.assign(0)
 	r.take(a, records(0, "a", "a")...)
 	old := r.claim(9)
-	r.engine.drop(a)
+	r.ownership.drop(a)
 	again := r.assign(0)
 	r.take(again, records(0, "a", "a")...)
 	r.skip(0)
@@ -139,7 +139,7 @@ func TestADeathIsNotQuiet(t *testing.T) {
 	a := r.assign(0)
 	r.take(a, records(0, "a")...)
 	g := r.claim(9)[0]
-	r.engine.drain(a)
+	r.ownership.drain(a)
 	r.settle(g, store.Settlement{Verdict: store.Dead})
 	select {
 	case <-a.quiet:
@@ -152,7 +152,7 @@ func TestADeathIsNotQuiet(t *testing.T) {
 	default:
 		t.Error("it is not quiet although the dead letter is written")
 	}
-	if cp := r.engine.conclude(a); cp.Base != 1 {
+	if cp := r.ownership.conclude(a); cp.Base != 1 {
 		t.Errorf("committed up to %d, want 1", cp.Base)
 	}
 }

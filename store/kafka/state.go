@@ -19,6 +19,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// side is the state that processes share.
+type side struct {
+	*core
+	registry *registry
+}
+
 // The state of the store is a topic with a single partition, read from its start. A
 // record of it is a wish: a request to put or delete an entry if it has a certain
 // version. Every reader of the log decides about a wish in the same way, by the records
@@ -194,7 +200,7 @@ func (st *state) say(ctx context.Context, op, key string, value []byte, version 
 }
 
 // GetState implements [store.Shared].
-func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
+func (s *side) GetState(ctx context.Context, key string) (store.Entry, error) {
 	if err := store.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
@@ -209,7 +215,7 @@ func (s *Store) GetState(ctx context.Context, key string) (store.Entry, error) {
 }
 
 // upToDate brings the state up to its end, or tells why op cannot be served.
-func (s *Store) upToDate(ctx context.Context, op string) error {
+func (s *side) upToDate(ctx context.Context, op string) error {
 	if err := s.usable(ctx, op); err != nil {
 		return err
 	}
@@ -230,7 +236,7 @@ func ownEntry(e store.Entry) store.Entry {
 }
 
 // PutState implements [store.Shared].
-func (s *Store) PutState(ctx context.Context, key string, value []byte, version int64,
+func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
 	if err := store.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
@@ -249,7 +255,7 @@ func (s *Store) PutState(ctx context.Context, key string, value []byte, version 
 }
 
 // DeleteState implements [store.Shared].
-func (s *Store) DeleteState(ctx context.Context, key string, version int64) error {
+func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
 	if err := store.AdmitDelete(key, version); err != nil {
 		return err
 	}
@@ -268,7 +274,7 @@ func (s *Store) DeleteState(ctx context.Context, key string, version int64) erro
 }
 
 // ListState implements [store.Shared]. It yields what there is when it begins.
-func (s *Store) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if err := s.upToDate(ctx, "list state"); err != nil {
 			yield(store.Entry{}, err)
@@ -296,7 +302,7 @@ func (st *state) list(prefix string, after int64) []store.Entry {
 }
 
 // putJSON puts a value of plain fields into the state.
-func (s *Store) putJSON(ctx context.Context, key string, value any, version int64, writer string) error {
+func (s *side) putJSON(ctx context.Context, key string, value any, version int64, writer string) error {
 	text, err := json.Marshal(value)
 	if err == nil {
 		_, err = s.PutState(ctx, key, text, version, writer)
@@ -312,6 +318,6 @@ func (st *state) readJSON(key string, value any) (version int64, ok bool) {
 }
 
 // Clock implements [store.Shared]: the store's clock is the process's.
-func (s *Store) Clock(ctx context.Context) (time.Time, error) {
+func (s *side) Clock(ctx context.Context) (time.Time, error) {
 	return s.cfg.Now(), s.usable(ctx, "clock")
 }

@@ -26,7 +26,7 @@ func stateISR(replicas int) int { return min(2, max(1, replicas-1)) }
 
 // wantedReplicas is the default number of replicas of the topic of the state, for a
 // cluster of that many brokers.
-func (s *Store) wantedReplicas(brokers int) int {
+func (s *side) wantedReplicas(brokers int) int {
 	if s.cfg.Create.Replicas > 0 {
 		return int(s.cfg.Create.Replicas)
 	}
@@ -48,20 +48,20 @@ func (st *state) make(ctx context.Context) error {
 
 // EnsureState makes the topic of the state, or gives it as many replicas as spec wants,
 // where it has fewer: on other brokers, beside those that it has.
-func (s *Store) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensured, error) {
+func (s *side) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensured, error) {
 	const op = "ensure the topic of the state"
 	wire := s.state.tail.topic
 	e := Ensured{Topic: s.cfg.StateTopic, Partitions: 1, Replicas: int(spec.Replicas)}
 	if err := s.usable(ctx, op); err != nil {
 		return e, err
 	}
-	d, there, err := s.detail(ctx, op, wire)
+	d, there, err := s.registry.detail(ctx, op, wire)
 	if err == nil && !there {
 		if e.Created = true; dry {
 			return e, nil
 		}
 		if err = s.state.make(ctx); err == nil {
-			d, _, err = s.detail(ctx, op, wire)
+			d, _, err = s.registry.detail(ctx, op, wire)
 		}
 	}
 	if err != nil {
@@ -75,11 +75,11 @@ func (s *Store) EnsureState(ctx context.Context, spec TopicSpec, dry bool) (Ensu
 		e.Replicas = int(spec.Replicas)
 		e.Changed = append(e.Changed, "replicas="+strconv.Itoa(e.Replicas))
 	}
-	return s.setTopic(ctx, op, e, TopicSpec{MinISR: spec.MinISR, Retention: -1}, dry)
+	return s.registry.setTopic(ctx, op, e, TopicSpec{MinISR: spec.MinISR, Retention: -1}, dry)
 }
 
 // addReplicas puts replicas of the only partition of a topic on further brokers.
-func (s *Store) addReplicas(ctx context.Context, op string, d kadm.TopicDetail, want int, dry bool) error {
+func (s *side) addReplicas(ctx context.Context, op string, d kadm.TopicDetail, want int, dry bool) error {
 	brokers, err := s.admin.ListBrokers(ctx)
 	if err != nil {
 		return s.explain(op, err)
@@ -105,7 +105,7 @@ func (s *Store) addReplicas(ctx context.Context, op string, d kadm.TopicDetail, 
 	return s.explain(op, err)
 }
 
-func (s *Store) tooFewBrokers(op string, brokers, want int) error {
+func (s *side) tooFewBrokers(op string, brokers, want int) error {
 	return &store.Error{
 		Op: op, Code: store.ErrInvalid,
 		Err: fmt.Errorf("%d replicas are wanted, and the cluster has %d brokers that are up: %w", want, brokers,
@@ -117,8 +117,8 @@ func (s *Store) tooFewBrokers(op string, brokers, want int) error {
 
 // stateHealth says what is wrong with the topic of the state. Workers cannot start, nor
 // settings change, without it.
-func (s *Store) stateHealth(ctx context.Context, h *Health) error {
-	d, there, err := s.detail(ctx, "health", s.state.tail.topic)
+func (s *side) stateHealth(ctx context.Context, h *Health) error {
+	d, there, err := s.registry.detail(ctx, "health", s.state.tail.topic)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (s *Store) stateHealth(ctx context.Context, h *Health) error {
 
 // lengthHealth reports that the log of the state is not being shortened. Nothing fails at
 // once, but starting processes have ever more to read.
-func (s *Store) lengthHealth(ctx context.Context, h *Health) {
+func (s *side) lengthHealth(ctx context.Context, h *Health) {
 	start, err := s.state.start(ctx)
 	if err == nil {
 		err = s.state.follow(ctx)

@@ -17,10 +17,20 @@ import (
 // safe for concurrent use.
 type Store struct {
 	unindexed
+	*core
+	*side
+	*registry
+	*inspector
+	*letters
+}
+
+// core is what every part stands on: the clients of the cluster, and what they know of it.
+type core struct {
 	cfg         Config
 	description store.Description
 	tls         *tls.Config // nil: plain connections
 	engine      *engine
+	ownership   *ownership
 
 	admin   *kadm.Client
 	ctx     context.Context // of background work
@@ -55,12 +65,13 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
-	s := &Store{cfg: c, description: Description(), tls: secure, engine: newEngine(c.Now, c.Consume)}
+	e := newEngine(c.Now, c.Consume)
+	s := assemble(&core{cfg: c, description: Description(), tls: secure, engine: e, ownership: &ownership{e}})
 	s.description.Refuses = s.refuses
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.buffer.limit, s.buffer.stop = c.Produce.BufferBytes, s.ctx.Done()
 	s.topics.init(s)
-	if err = s.producers.init(s); err != nil {
+	if err = s.producers.init(s.core); err != nil {
 		s.stop()
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
@@ -76,6 +87,16 @@ func New(c Config) (*Store, error) {
 	s.wg.Go(s.logLoop)
 	s.wg.Go(s.dead.expireLoop)
 	return s, nil
+}
+
+// assemble makes the parts of a store, each with those that it asks.
+func assemble(c *core) *Store {
+	s := &Store{core: c, side: &side{core: c}, registry: &registry{core: c}, inspector: &inspector{core: c},
+		letters: &letters{core: c}}
+	s.side.registry, s.registry.side = s.registry, s.side
+	s.inspector.side, s.inspector.registry, s.inspector.letters = s.side, s.registry, s.letters
+	s.letters.inspector, s.letters.side = s.inspector, s.side
+	return s
 }
 
 // Open returns a store whose brokers answer. The context bounds the opening only.
@@ -101,7 +122,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.ping(ctx, "ping")
 }
 
-func (s *Store) ping(ctx context.Context, op string) error {
+func (s *core) ping(ctx context.Context, op string) error {
 	if err := s.producers.main.Ping(ctx); err != nil {
 		return s.explain(op, err)
 	}
@@ -111,7 +132,7 @@ func (s *Store) ping(ctx context.Context, op string) error {
 const openTimeout = 10 * time.Second
 
 // usable returns why a call cannot be served at all.
-func (s *Store) usable(ctx context.Context, op string) error {
+func (s *core) usable(ctx context.Context, op string) error {
 	if err := ctx.Err(); err != nil {
 		return &store.Error{Op: op, Err: err}
 	}
@@ -155,7 +176,7 @@ func (s *Store) Close() error {
 // background runs do until it returns; Close waits for it. It does nothing and returns
 // false when Close is waiting already: a call that began earlier may get here that
 // late. What is in the group itself needs no leave.
-func (s *Store) background(do func()) bool {
+func (s *core) background(do func()) bool {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
 	if !s.ended {

@@ -164,7 +164,7 @@ func (t *tail) start(ctx context.Context, id kadm.TopicID, partitions map[int32]
 
 // readerOptions are those of a client that reads partitions by itself, outside of
 // any group.
-func (s *Store) readerOptions(topic string, from map[int32]kgo.Offset) []kgo.Opt {
+func (s *core) readerOptions(topic string, from map[int32]kgo.Offset) []kgo.Opt {
 	return append(s.options(),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: maps.Clone(from)}),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),

@@ -21,7 +21,7 @@ func TestTakeStopsWhereThereIsNoRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(time.Now, c.Consume)
-	a := e.assign("mail", 0, 1, -1, gate.Checkpoint{})
+	a := (&ownership{e}).assign("mail", 0, 1, -1, gate.Checkpoint{})
 	records := newSource(1, fetched, 50).fetch(0)
 	next := int64(0) // offset, by which nothing may be left out or come twice
 	seen := map[int64]bool{}
@@ -51,7 +51,7 @@ func TestClaimsDoNotShareWhatTheyHandOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := newEngine(time.Now, c.Consume)
-	a := e.assign("mail", 0, 1, -1, gate.Checkpoint{})
+	a := (&ownership{e}).assign("mail", 0, 1, -1, gate.Checkpoint{})
 	source := newSource(1, 100, 0)
 	for range 5 {
 		e.take(a, source.fetch(0))

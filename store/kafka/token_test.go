@@ -10,7 +10,7 @@ import (
 // TestTokenIsReadAnew for every connection: whoever renews it does so in its file.
 func TestTokenIsReadAnew(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	s := &Store{cfg: Config{TokenFile: path}}
+	s := &core{cfg: Config{TokenFile: path}}
 	if _, err := s.token(t.Context()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("without a file: %v", err)
 	}

@@ -15,6 +15,12 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
+// registry has the topics: their settings, pauses and figures.
+type registry struct {
+	*core
+	side *side
+}
+
 // Keys of the state: settings and pauses of topics.
 const (
 	keyTopic = "topic/"
@@ -22,7 +28,7 @@ const (
 )
 
 // settingsOf returns the settings of a topic as they were last read.
-func (s *Store) settingsOf(name string) (store.Topic, int64) {
+func (s *registry) settingsOf(name string) (store.Topic, int64) {
 	t := store.NewTopic(name)
 	version, ok := s.state.readJSON(keyTopic+name, &t)
 	if !ok {
@@ -32,7 +38,7 @@ func (s *Store) settingsOf(name string) (store.Topic, int64) {
 	return t, version
 }
 
-func (s *Store) pauseOf(name string) *store.Pause {
+func (s *registry) pauseOf(name string) *store.Pause {
 	var p store.Pause
 	if _, ok := s.state.readJSON(keyPause+name, &p); !ok || !p.Until.IsZero() && !p.Until.After(s.cfg.Now()) {
 		return nil
@@ -41,7 +47,7 @@ func (s *Store) pauseOf(name string) *store.Pause {
 }
 
 // heed passes settings and pauses of a topic to the engine.
-func (s *Store) heed(name string) {
+func (s *registry) heed(name string) {
 	s.state.heeding.Lock() // so that an earlier read does not overwrite a later one
 	defer s.state.heeding.Unlock()
 	settings, _ := s.settingsOf(name)
@@ -49,8 +55,8 @@ func (s *Store) heed(name string) {
 }
 
 // Topic implements [store.Topics].
-func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
-	if err := s.upToDate(ctx, "topic "+name); err != nil {
+func (s *registry) Topic(ctx context.Context, name string) (store.Topic, error) {
+	if err := s.side.upToDate(ctx, "topic "+name); err != nil {
 		return store.Topic{}, err
 	}
 	t, version := s.settingsOf(name)
@@ -64,13 +70,13 @@ func (s *Store) Topic(ctx context.Context, name string) (store.Topic, error) {
 	return t, err
 }
 
-func (s *Store) exists(ctx context.Context, name string) (bool, error) {
+func (s *registry) exists(ctx context.Context, name string) (bool, error) {
 	missing, err := s.topics.missing(ctx, slices.Values([]string{s.wire(name)}))
 	return len(missing) == 0 && err == nil, err
 }
 
 // Declare implements [store.Topics].
-func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
+func (s *registry) Declare(ctx context.Context, d store.Declaration) (store.Topic, error) {
 	if err := d.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -81,7 +87,7 @@ func (s *Store) Declare(ctx context.Context, d store.Declaration) (store.Topic, 
 }
 
 // Alter implements [store.Topics].
-func (s *Store) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
+func (s *registry) Alter(ctx context.Context, t store.Topic) (store.Topic, error) {
 	if err := t.Validate(); err != nil {
 		return store.Topic{}, err
 	}
@@ -102,7 +108,7 @@ func noTail(op string) error {
 
 // change changes the settings of a topic; if another process did so at the same time,
 // it reads them again.
-func (s *Store) change(ctx context.Context, op, name string,
+func (s *registry) change(ctx context.Context, op, name string,
 	to func(now store.Topic, empty bool) (store.Topic, error)) (store.Topic, error) {
 	if err := s.usable(ctx, op); err != nil {
 		return store.Topic{}, err
@@ -126,7 +132,7 @@ func (s *Store) change(ctx context.Context, op, name string,
 		if err != nil || next == now {
 			return next, err
 		}
-		err = s.putJSON(ctx, keyTopic+name, next, version, s.cfg.ClientID)
+		err = s.side.putJSON(ctx, keyTopic+name, next, version, s.cfg.ClientID)
 		if err == nil {
 			s.heed(name)
 			return next, nil
@@ -138,13 +144,13 @@ func (s *Store) change(ctx context.Context, op, name string,
 }
 
 // empty reports whether everything in a topic is finished.
-func (s *Store) empty(ctx context.Context, name string) (bool, error) {
+func (s *registry) empty(ctx context.Context, name string) (bool, error) {
 	st, err := s.count(ctx, name)
 	return st.Waiting+st.Delayed+st.Leased == 0, err
 }
 
 // Pause implements [store.Topics].
-func (s *Store) Pause(ctx context.Context, topic string, d time.Duration, by, reason string) error {
+func (s *registry) Pause(ctx context.Context, topic string, d time.Duration, by, reason string) error {
 	if _, err := s.Topic(ctx, topic); err != nil {
 		return err
 	}
@@ -153,20 +159,20 @@ func (s *Store) Pause(ctx context.Context, topic string, d time.Duration, by, re
 	if d > 0 {
 		p.Until = now.Add(d)
 	}
-	err := s.putJSON(ctx, keyPause+topic, p, store.AnyVersion, s.cfg.ClientID)
+	err := s.side.putJSON(ctx, keyPause+topic, p, store.AnyVersion, s.cfg.ClientID)
 	s.heed(topic)
 	return err
 }
 
 // Resume implements [store.Topics].
-func (s *Store) Resume(ctx context.Context, topic string) error {
+func (s *registry) Resume(ctx context.Context, topic string) error {
 	if _, err := s.Topic(ctx, topic); err != nil {
 		return err
 	}
 	if s.pauseOf(topic) == nil {
 		return nil
 	}
-	_, err := s.PutState(ctx, keyPause+topic, nil, store.AnyVersion, s.cfg.ClientID)
+	_, err := s.side.PutState(ctx, keyPause+topic, nil, store.AnyVersion, s.cfg.ClientID)
 	s.heed(topic)
 	return err
 }
@@ -175,8 +181,8 @@ func (s *Store) Resume(ctx context.Context, topic string) error {
 // finished: of partitions that other processes have, everything is waiting. The
 // totals are what offsets tell: Appended counts what was ever written, Acked what
 // the group is done with.
-func (s *Store) Stats(ctx context.Context, topics ...string) ([]store.TopicStats, error) {
-	if err := s.upToDate(ctx, "stats"); err != nil {
+func (s *registry) Stats(ctx context.Context, topics ...string) ([]store.TopicStats, error) {
+	if err := s.side.upToDate(ctx, "stats"); err != nil {
 		return nil, err
 	}
 	names, err := s.listed(ctx, topics)
@@ -197,7 +203,7 @@ func (s *Store) Stats(ctx context.Context, topics ...string) ([]store.TopicStats
 
 // listed returns the names of topics: those asked for that are there, or all that
 // were ever used as one.
-func (s *Store) listed(ctx context.Context, topics []string) ([]string, error) {
+func (s *registry) listed(ctx context.Context, topics []string) ([]string, error) {
 	details, err := s.admin.ListTopics(ctx)
 	if err != nil {
 		return nil, s.explain("list topics", err)
@@ -220,7 +226,7 @@ func (s *Store) listed(ctx context.Context, topics []string) ([]string, error) {
 	return names, nil
 }
 
-func (s *Store) count(ctx context.Context, name string) (store.TopicStats, error) {
+func (s *registry) count(ctx context.Context, name string) (store.TopicStats, error) {
 	settings, _ := s.settingsOf(name)
 	st := store.TopicStats{Topic: settings}
 	lags, err := s.lags(ctx, name)
@@ -267,7 +273,7 @@ func (l *Lag) next() int64 { return max(l.Committed, l.Start) }
 
 // lags returns how far the group is in the partitions of a topic, by what is
 // committed and, for those this process has, by what it knows.
-func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
+func (s *registry) lags(ctx context.Context, name string) ([]Lag, error) {
 	wire := s.wire(name)
 	starts, ends, err := s.bounds(ctx, "stats", wire)
 	if err != nil {
@@ -302,7 +308,7 @@ func (s *Store) lags(ctx context.Context, name string) ([]Lag, error) {
 
 // committed is what the group has committed. A coordinator that is not there yet, as
 // in a cluster that was just started, is waited for.
-func (s *Store) committed(ctx context.Context) (offsets kadm.OffsetResponses, err error) {
+func (s *registry) committed(ctx context.Context) (offsets kadm.OffsetResponses, err error) {
 	err = s.coordinated(ctx, func() error {
 		offsets, err = s.admin.FetchOffsets(ctx, s.cfg.Group)
 		return err
@@ -314,7 +320,7 @@ func (s *Store) committed(ctx context.Context) (offsets kadm.OffsetResponses, er
 }
 
 // coordinated repeats a call while the coordinator of the group is on its way.
-func (s *Store) coordinated(ctx context.Context, call func() error) error {
+func (s *registry) coordinated(ctx context.Context, call func() error) error {
 	return again(ctx, coordinatorWait, func(err error) bool {
 		return errors.Is(err, kerr.CoordinatorNotAvailable) || errors.Is(err, kerr.CoordinatorLoadInProgress) ||
 			errors.Is(err, kerr.NotCoordinator)
@@ -324,7 +330,7 @@ func (s *Store) coordinated(ctx context.Context, call func() error) error {
 const coordinatorWait = 15 * time.Second
 
 // left is how many messages of a partition are not finished.
-func (s *Store) left(l *Lag) int64 {
+func (s *registry) left(l *Lag) int64 {
 	if n, end, ok := s.engine.unfinished(l.Topic, l.Partition); ok {
 		return n + max(0, l.End-end)
 	}
@@ -385,7 +391,7 @@ func (e *engine) figures(name string) (f inHand) {
 
 // learn reads the settings of a topic that is about to be consumed, and its dead
 // letters if it parks.
-func (s *Store) learn(ctx context.Context, name string) error {
+func (s *registry) learn(ctx context.Context, name string) error {
 	if err := s.state.follow(ctx); err != nil {
 		return err
 	}
@@ -417,4 +423,4 @@ func (s *Store) watchState(key string) {
 }
 
 // Full implements [store.Topics]: no topic is full before its disks are.
-func (s *Store) Full(context.Context, ...string) ([]*store.TopicFullError, error) { return nil, nil }
+func (s *registry) Full(context.Context, ...string) ([]*store.TopicFullError, error) { return nil, nil }
