@@ -40,6 +40,7 @@ func judge(tr *tree, exceptions map[string]string) (found []string, files, funct
 	checkColumns(tr, r)
 	checkPackages(tr, r)
 	checkContract(tr, r)
+	checkOwners(tr, r)
 	files, functions = checkSizes(tr, r, exceptions)
 	slices.Sort(r.found)
 	return r.found, files, functions

@@ -205,3 +205,24 @@ func checkSizes(tr *tree, r *report, exceptions map[string]string) (files, funct
 	}
 	return files, functions
 }
+
+// checkOwners finds types with more methods than one owner can know.
+func checkOwners(tr *tree, r *report) {
+	for _, p := range tr.pkgs {
+		count := map[string]int{}
+		for _, f := range p.files {
+			for _, decl := range f.ast.Decls {
+				d, ok := decl.(*ast.FuncDecl)
+				if !ok || f.test || d.Recv == nil {
+					continue
+				}
+				of := receiver(d)
+				count[of]++
+				if count[of] == maxMethods+1 && !slices.Contains(vocabularies, p.path+"."+of) {
+					r.add(d.Pos(), "%s has more than %d methods: give a part of them a type, and an owner",
+						of, maxMethods)
+				}
+			}
+		}
+	}
+}
