@@ -2,7 +2,6 @@ package guide_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -13,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
+	"github.com/pawl-dev/pawl/typed"
 )
 
 // drain carries out all that is there, and returns.
@@ -59,16 +59,17 @@ type order struct {
 }
 
 func Example_typed() {
-	s := memory.New(memory.Config{})
-	send(s, pawl.Message{Topic: "orders", Body: []byte(`{"ID":42,"Total":9.5}`)})
-
-	decode := func(body []byte, o *order) error { return json.Unmarshal(body, o) }
-	handler := pawl.Typed(decode, func(ctx context.Context, o order, d *pawl.Delivery) error {
+	s, ctx := memory.New(memory.Config{}), context.Background()
+	orders := typed.JSON[order]("orders") // one value for those that send and those that handle
+	if err := orders.Send(ctx, s, order{ID: 42, Total: 9.5}); err != nil {
+		log.Fatal(err)
+	}
+	handler := orders.Handler(func(ctx context.Context, o order, d *pawl.Delivery) error {
 		fmt.Println(o.ID, o.Total)
 		return nil
 	})
 
-	drain(s, dispatch.Topic{Name: "orders", Handler: handler})
+	drain(s, dispatch.Topic{Name: orders.Name, Handler: handler})
 	// Output: 42 9.5
 }
 

@@ -46,6 +46,7 @@ var layers = []layer{
 	{"outbox/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"cron/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"statesync/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
+	{"typed", []string{".", "store", "dispatch/roster"}, "a topic with its codec stands beside the runtime"},
 	{"api", []string{".", "store", "policy", "dispatch", "dispatch/roster", "cron", "statesync", "observe",
 		"internal/operate", "internal/wire"},
 		"the door to any store; it is mountable in programs that use nothing else of ours"},
@@ -124,7 +125,8 @@ var layers = []layer{
 	{"internal/arch", nil, "the rules look at the source, they import none of it"},
 	{"dev/...", nil, "developers' tools build when the rest does not"},
 	{"examples/...", []string{".", "api", "store", "store/*", "open", "handler", "handler/*", "policy", "dispatch", "outbox",
-		"cron", "statesync", "console", "observe", "observe/events", "observe/trace", "observe/watch", "pipeline", "pipeline/*"},
+		"cron", "statesync", "console", "observe", "observe/events", "observe/trace", "observe/watch", "pipeline", "pipeline/*",
+		"typed"},
 		"an example is a user's program: it has what is public"},
 	{"e2e/...", []string{"internal/demo/..."}, "end-to-end tests know the binary, not its parts"},
 }

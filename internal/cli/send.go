@@ -120,6 +120,7 @@ func (s *session) sendOne(ctx context.Context, args []string, f *sendFlags) erro
 	if m.Priority > 0 && !open.Ranks(s.url()) {
 		s.note("this store hands messages out in the order of its log: --priority changes nothing")
 	}
+	s.tellNewTopic(ctx, opened, m.Topic)
 	receipts, err := send.Append(ctx, opened, store.NewBatch(m), s.trouble)
 	if err == nil {
 		err = receipts[0].Err
@@ -166,6 +167,25 @@ func notPrinted(err error, done, next string) error {
 		return nil
 	}
 	return &problem{code: exitPartly, what: done + "; only the output cannot be written", err: err, next: next}
+}
+
+// tellNewTopic says that a topic is not there yet and has nearly the name of another: it may be misspelt.
+func (s *session) tellNewTopic(ctx context.Context, opened store.Store, topic string) {
+	topics, ok := store.As[store.Topics](opened)
+	if !ok || s.quiet {
+		return
+	}
+	if _, err := topics.Topic(ctx, topic); !errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	stats, _ := topics.Stats(ctx)
+	var names []string
+	for i := range stats {
+		names = append(names, stats[i].Name)
+	}
+	if near := config.Near(topic, names); near != "" {
+		s.note("topic %s is new; did you mean %s?", topic, near)
+	}
 }
 
 func (s *session) trouble(err error) { s.note("%v; trying again", err) }

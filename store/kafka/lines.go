@@ -48,7 +48,7 @@ func NewLines(c Config, topic string) (*Lines, error) {
 	if err != nil {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
-	s := &Store{cfg: c, tls: secure}
+	s := &core{cfg: c, tls: secure}
 	l := &Lines{topic: c.Prefix + topic, create: c.Create}
 	l.client, err = kgo.NewClient(append(s.options(),
 		kgo.DefaultProduceTopic(l.topic),

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Retries, delays, holds, pauses, permits, leases, unique keys and marks end at a moment of the server's clock. When that
-// is set back, what was meant to take a second would take until the clock has caught up. So each process compares that
-// clock with its own monotonic one, and the first that finds a step back moves these moments by as much.
+// Retries, delays, holds, pauses, permits, leases, unique keys and marks end at a moment of the server's clock. When
+// that is set back, what was meant to take a second would take until the clock has caught up. So each process compares
+// that clock with its own monotonic one, and the first that finds a step back moves these moments by as much.
 
 const (
 	clockEvery = 4 * time.Second
