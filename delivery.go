@@ -46,7 +46,14 @@ type Delivery struct {
 	emits []Message
 	marks []Mark
 	hold  time.Duration
+	inTx  bool
 }
+
+// SetAckedInTx says that an ack of the delivery is in a transaction of the handler's. store.AckTx calls it.
+func (d *Delivery) SetAckedInTx() { d.inTx = true }
+
+// AckedInTx reports whether an ack of the delivery is in a transaction of the handler's.
+func (d *Delivery) AckedInTx() bool { return d.inTx }
 
 // Emit appends messages if, and only if, this delivery is acked: both happen,
 // or neither. Their ids are derived from this message's ([EmitID]). A negative delay is

@@ -17,6 +17,7 @@ type outcome struct {
 	ran    time.Duration  // negative: the handler did not run
 	waited time.Duration  // of a first attempt, before it was claimed; otherwise negative
 	done   *pawl.Delivery // for events: what the handler acked
+	inTx   bool           // acked in a transaction of the handler's: the settlement asks whether that was committed
 	given  bool           // its handler was given up, and may still write to the delivery
 }
 
@@ -31,7 +32,7 @@ type entry struct {
 // left, and so do we.
 func (d *settler) record(r *run, res *entry) {
 	n := 1
-	if !r.goesOn(&res.settlement) || res.settlement.Hold > 0 {
+	if !res.inTx && (!r.goesOn(&res.settlement) || res.settlement.Hold > 0) {
 		n = len(r.ds) - r.at
 	}
 	d.detach(r, n)

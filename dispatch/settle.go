@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -166,6 +167,14 @@ func (d *settler) leaseEnd(outs []outcome) time.Duration {
 
 // settled records what the store did with a batch.
 func (d *settler) settled(batch tray, refused []store.Refusal) {
+	refused = slices.DeleteFunc(refused, func(r store.Refusal) bool {
+		gone := batch.outs[r.Index].inTx && errors.Is(r.Err, pawl.ErrLeaseLost)
+		if gone {
+			batch.items[r.Index] = store.Settlement{Token: batch.items[r.Index].Token, ID: batch.items[r.Index].ID,
+				Verdict: store.Ack}
+		}
+		return gone
+	})
 	bad := map[int]error{}
 	for _, r := range refused {
 		bad[r.Index] = r.Err

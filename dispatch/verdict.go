@@ -86,6 +86,15 @@ func (d *runner) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ra
 	if del.Attempt == 1 {
 		res.waited = del.Waited
 	}
+	if err == nil && del.AckedInTx() {
+		// If that was committed, the message is gone, and a release changes nothing; else it comes again.
+		released(st, 0, "its handler acked it in a transaction that was not committed")
+		res.inTx = true
+		if d.cfg.Events != nil {
+			res.done = del
+		}
+		return
+	}
 	if err == nil {
 		if err = d.acked(st, del); err == nil {
 			if d.cfg.Events != nil {

@@ -236,13 +236,16 @@ type Waker interface {
 	Listen(ctx context.Context, topics ...string) (<-chan struct{}, error)
 }
 
-// TxAppender is the optional interface for appending in the caller's own transaction:
-// the messages exist if, and only if, it commits. Tx is the driver's type (pgx.Tx,
-// *sql.Tx). One that has ended, or failed so that it cannot be committed any more, is
-// refused with [ErrInvalid]. A caller's transaction that stays open stalls no other caller, except where
-// the store's own documentation says so.
-type TxAppender[Tx any] interface {
+// TxStore is the optional interface for appends and acks in the caller's own transaction: the messages exist, and what is
+// acked is done, if, and only if, it commits. Tx is the driver's type (pgx.Tx, *sql.Tx). One that has ended, or failed so
+// that it cannot be committed any more, is refused with [ErrInvalid]. A caller's transaction that stays open stalls no
+// other caller, except where the store's own documentation says so.
+type TxStore[Tx any] interface {
 	AppendTx(ctx context.Context, tx Tx, batch Batch[pawl.Message]) ([]Receipt, error)
+
+	// AckTx acks what a token is the right to. If the lease has ended, it is [pawl.ErrLeaseLost], and nothing is
+	// changed.
+	AckTx(ctx context.Context, tx Tx, token pawl.Token) error
 }
 
 // Migration is one step of a schema.

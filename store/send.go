@@ -27,9 +27,9 @@ func Send(ctx context.Context, s Store, msgs ...pawl.Message) error {
 
 // SendTx appends messages in the caller's own transaction, as [Send] does without one: they exist if, and only if, it
 // commits. After an error, roll the transaction back: a part of the messages may be in it. A store without
-// transactions of that type returns [ErrUnsupported]; see [TxAppender].
+// transactions of that type returns [ErrUnsupported]; see [TxStore].
 func SendTx[T any](ctx context.Context, s Store, tx T, msgs ...pawl.Message) error {
-	appender, ok := As[TxAppender[T]](s)
+	appender, ok := As[TxStore[T]](s)
 	if !ok {
 		return &Error{Op: "send", Code: ErrUnsupported, Err: fmt.Errorf("it has no transactions of type %v",
 			reflect.TypeFor[T]())}
@@ -39,6 +39,32 @@ func SendTx[T any](ctx context.Context, s Store, tx T, msgs ...pawl.Message) err
 	}
 	receipts, err := appender.AppendTx(ctx, tx, NewBatch(msgs...))
 	return sent(msgs, receipts, err)
+}
+
+// AckTx acks a delivery in the handler's own transaction, beside the rows that it writes: the message is done if, and
+// only if, that commits. The handler returns nil after the commit; if it returns nil without one, the message comes
+// again. An error of [pawl.ErrLeaseLost] means that somebody else has the message: roll back. What such a delivery
+// emits is sent in the transaction ([SendTx]); one that emits, marks or holds is refused with [ErrInvalid], and by a
+// store without transactions of that type with [ErrUnsupported]; see [TxStore].
+func AckTx[T any](ctx context.Context, s Store, tx T, d *pawl.Delivery) error {
+	acker, ok := As[TxStore[T]](s)
+	_, copied := As[interface{ CopiesAcks() }](s)
+	switch {
+	case copied:
+		return &Error{Op: "ack", Code: ErrUnsupported, Err: errors.New("another store has a copy of the message"),
+			Hint: "return nil after the commit, as without a mirror"}
+	case !ok:
+		return &Error{Op: "ack", Code: ErrUnsupported, Err: fmt.Errorf("it acks in no transactions of type %v",
+			reflect.TypeFor[T]())}
+	case len(d.Emitted())+len(d.Marked()) > 0 || d.HoldFor() > 0:
+		return &Error{Op: "ack", Code: ErrInvalid, Err: errors.New("the delivery emits, marks or holds"),
+			Hint: "send and write what it should in the transaction"}
+	}
+	err := acker.AckTx(ctx, tx, d.Token)
+	if err == nil {
+		d.SetAckedInTx()
+	}
+	return err
 }
 
 // sent makes one error of what an append returned.

@@ -32,7 +32,7 @@ func OverTx(inner Store, over AppendOver, txs ...Tx) Store {
 type txOf[T any] struct{}
 
 func (txOf[T]) layer(inner, below Store, over AppendOver) Store {
-	if appender, ok := As[TxAppender[T]](inner); ok {
+	if appender, ok := As[TxStore[T]](inner); ok {
 		return &txLayer[T]{below, appender, over}
 	}
 	return below
@@ -41,16 +41,19 @@ func (txOf[T]) layer(inner, below Store, over AppendOver) Store {
 // txLayer is a store whose AppendTx goes through over.
 type txLayer[T any] struct {
 	Store
-	inner TxAppender[T]
+	inner TxStore[T]
 	over  AppendOver
 }
 
 // Unwrap returns the store below.
 func (l *txLayer[T]) Unwrap() Store { return l.Store }
 
-// AppendTx implements [TxAppender].
+// AppendTx implements [TxStore].
 func (l *txLayer[T]) AppendTx(ctx context.Context, tx T, batch Batch[pawl.Message]) ([]Receipt, error) {
 	return l.over(ctx, batch, func(ctx context.Context, changed Batch[pawl.Message]) ([]Receipt, error) {
 		return l.inner.AppendTx(ctx, tx, changed)
 	})
 }
+
+// AckTx implements [TxStore].
+func (l *txLayer[T]) AckTx(ctx context.Context, tx T, token pawl.Token) error { return l.inner.AckTx(ctx, tx, token) }

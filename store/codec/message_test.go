@@ -253,7 +253,7 @@ func TestInterfacesAreThoseBelow(t *testing.T) {
 	_, inspector := store.As[store.Inspector](plain, store.CanLookup)
 	_, letters := store.As[store.DeadLetters](plain)
 	_, topics := store.As[store.Topics](plain)
-	_, tx := store.As[store.TxAppender[*driverTx]](plain)
+	_, tx := store.As[store.TxStore[*driverTx]](plain)
 	if inspector || letters || topics || tx {
 		t.Errorf("it has what the store below has not: %t %t %t %t", inspector, letters, topics, tx)
 	}
@@ -268,7 +268,7 @@ func TestInterfacesAreThoseBelow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appender, ok := store.As[store.TxAppender[*driverTx]](s)
+	appender, ok := store.As[store.TxStore[*driverTx]](s)
 	if !ok {
 		t.Fatal("it has no AppendTx")
 	}

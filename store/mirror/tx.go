@@ -14,6 +14,10 @@ type Tx = store.Tx
 // TxOf names a type of transactions, for example pgx.Tx.
 func TxOf[T any]() Tx { return store.TxOf[T]() }
 
+// CopiesAcks makes [store.AckTx] refuse: whether the transaction was committed, and the copy is to be acked, is unknown
+// here.
+func (s *Store) CopiesAcks() {}
+
 // appendTx appends in a transaction of the caller. It is the primary's: its messages have
 // no copies, because whether it was committed is unknown here, and count as missed. A topic
 // whose appends go to the mirrored store is refused.

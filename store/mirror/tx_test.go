@@ -59,7 +59,7 @@ func overPostgres(t *testing.T) (*pair, *pgx.Conn) {
 // refused once it has moved; the transaction can be used after that.
 func TestAppendTxOnPostgres(t *testing.T) {
 	p, conn := overPostgres(t)
-	appender, ok := store.As[store.TxAppender[pgx.Tx]](p.Store)
+	appender, ok := store.As[store.TxStore[pgx.Tx]](p.Store)
 	if !ok {
 		t.Fatal("the mirror has no AppendTx for transactions of pgx")
 	}
@@ -129,7 +129,7 @@ func TestAppendTxOnPostgres(t *testing.T) {
 }
 
 // refuseImpatient appends in a transaction to a topic that is closed for longer than it waits.
-func refuseImpatient(t *testing.T, appender store.TxAppender[pgx.Tx], conn *pgx.Conn) {
+func refuseImpatient(t *testing.T, appender store.TxStore[pgx.Tx], conn *pgx.Conn) {
 	t.Helper()
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -143,5 +143,18 @@ func refuseImpatient(t *testing.T, appender store.TxAppender[pgx.Tx], conn *pgx.
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAckTxIsRefused: the copy of a message would stay, and be carried out again after its topic has moved.
+func TestAckTxIsRefused(t *testing.T) {
+	p, conn := overPostgres(t)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if err := store.AckTx(t.Context(), p.Store, tx, &pawl.Delivery{}); !errors.Is(err, store.ErrUnsupported) {
+		t.Error(err)
 	}
 }

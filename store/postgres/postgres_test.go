@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"encoding/hex"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -110,11 +112,31 @@ func harness(change ...func(*Config)) storetest.Harness {
 			in.Store = open(t, cfg) // the old handle is left alone: nobody told the server
 			return in.Store
 		}
+		in.AckTx = func(t testing.TB, token pawl.Token, commit bool) error {
+			db, err := sql.Open("pgx", cfg.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			tx, err := db.BeginTx(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ackedIn(tx, commit, store.AckTx(context.Background(), in.Store, tx, &pawl.Delivery{Token: token}))
+		}
 		in.Tx = func(t testing.TB, do func(func(store.Batch[pawl.Message]) ([]store.Receipt, error)) bool) {
 			inTx(t, cfg, in.Store.(*Store), do)
 		}
 		return in
 	}}
+}
+
+// ackedIn ends a transaction with an ack in it.
+func ackedIn(tx *sql.Tx, commit bool, err error) error {
+	if commit && err == nil {
+		return tx.Commit()
+	}
+	return errors.Join(err, tx.Rollback())
 }
 
 // inTx runs do in a transaction of a user's own connection.

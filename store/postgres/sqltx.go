@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-var _ store.TxAppender[*sql.Tx] = sqlAppender{}
+var _ store.TxStore[*sql.Tx] = sqlAppender{}
 
 // sqlAppender is the store for transactions of database/sql: a type has one
 // method AppendTx, and that of [Store] is for pgx.Tx. It embeds the interface, so
@@ -25,32 +25,47 @@ type sqlAppender struct {
 	s *Store
 }
 
-// Unwrap is for [store.As], which finds the [store.TxAppender] of *sql.Tx there.
+// Unwrap is for [store.As], which finds the [store.TxStore] of *sql.Tx there.
 func (s *Store) Unwrap() store.Store { return sqlAppender{s, s} }
 
 // appendStatement is what tracers see, and what another driver would execute.
-const appendStatement = "-- pawl: messages are appended in this transaction"
+const appendStatement = "-- pawl: messages are appended or acked in this transaction"
 
-// AppendTx implements [store.TxAppender]: tx is a transaction of
+// AppendTx implements [store.TxStore]: tx is a transaction of
 // github.com/jackc/pgx/v5/stdlib. Everything else is as with [Store.AppendTx].
 func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx,
-	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	var receipts []store.Receipt
+	batch store.Batch[pawl.Message]) (receipts []store.Receipt, err error) {
+	err = a.inside(ctx, tx, func(c *pgx.Conn) (err error) {
+		receipts, err = a.s.appendIn(ctx, c.PgConn(), batch)
+		return err
+	})
+	return receipts, err
+}
+
+// AckTx implements [store.TxStore], in transactions as those of AppendTx.
+func (a sqlAppender) AckTx(ctx context.Context, tx *sql.Tx, token pawl.Token) error {
+	return a.inside(ctx, tx, func(c *pgx.Conn) error { return a.s.ackIn(ctx, c.PgConn(), token) })
+}
+
+// inside does something on the connection of a transaction.
+func (a sqlAppender) inside(ctx context.Context, tx *sql.Tx, do func(*pgx.Conn) error) error {
 	var refused error
 	inside := &insider{do: func(c *pgx.Conn) error {
-		receipts, refused = a.s.appendIn(ctx, c.PgConn(), batch)
+		refused = do(c)
 		return refused
 	}}
 	_, err := tx.ExecContext(ctx, appendStatement, inside)
 	switch {
 	case refused != nil:
-		return receipts, refused
+		return refused
 	case errors.Is(err, sql.ErrTxDone):
-		return nil, txEnded(err)
+		return txEnded(err)
+	case inside.called && err == nil:
+		return nil
 	case inside.called || ctx.Err() != nil:
-		return receipts, a.s.fail("append", err)
+		return a.s.fail("append", err)
 	case errors.Is(err, driver.ErrBadConn):
-		return nil, &store.Error{
+		return &store.Error{
 			Op: "append", Code: store.ErrUnavailable, Err: err,
 			Hint: "the connection of the transaction was lost: begin another one",
 		}
@@ -58,7 +73,7 @@ func (a sqlAppender) AppendTx(ctx context.Context, tx *sql.Tx,
 	if err == nil {
 		err = errors.New("the driver ignores how the statement is made")
 	}
-	return nil, &store.Error{
+	return &store.Error{
 		Op: "append", Code: store.ErrInvalid, Err: fmt.Errorf("the transaction is not one of pgx: %w", err),
 		Hint: `open the database with sql.Open("pgx", URL)`,
 	}

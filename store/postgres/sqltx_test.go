@@ -19,7 +19,7 @@ import (
 type shop struct {
 	*Store
 	db       *sql.DB
-	appender store.TxAppender[*sql.Tx]
+	appender store.TxStore[*sql.Tx]
 }
 
 func openShop(t *testing.T) shop {
@@ -31,7 +31,7 @@ func openShop(t *testing.T) shop {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	appender, ok := store.As[store.TxAppender[*sql.Tx]](s)
+	appender, ok := store.As[store.TxStore[*sql.Tx]](s)
 	if !ok {
 		t.Fatal("the store has no AppendTx for transactions of database/sql")
 	}

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -10,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-var _ store.TxAppender[pgx.Tx] = (*Store)(nil)
+var _ store.TxStore[pgx.Tx] = (*Store)(nil)
 
-// AppendTx implements [store.TxAppender]. The transaction must be one of the
+// AppendTx implements [store.TxStore]. The transaction must be one of the
 // same database, of isolation READ COMMITTED; a stricter one does not see what
 // died or was acked since it began, and is refused with [store.ErrInvalid]. What
 // is appended is under savepoints: an error of AppendTx leaves the transaction as
@@ -26,7 +28,7 @@ var _ store.TxAppender[pgx.Tx] = (*Store)(nil)
 // Listeners in this process are not woken, because the messages are not committed yet;
 // call [Store.Wake] after the commit, or rely on the next poll.
 //
-// A transaction of database/sql goes to the [store.TxAppender] of *sql.Tx, which
+// A transaction of database/sql goes to the [store.TxStore] of *sql.Tx, which
 // [store.As] finds; it keeps the same promises.
 func (s *appender) AppendTx(ctx context.Context, dbtx pgx.Tx,
 	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
@@ -35,6 +37,42 @@ func (s *appender) AppendTx(ctx context.Context, dbtx pgx.Tx,
 		return nil, txEnded(err)
 	}
 	return s.appendIn(ctx, dbtx.Conn().PgConn(), batch)
+}
+
+// AckTx implements [store.TxStore], in transactions as those of [Store.AppendTx]. While one stays open, only a claim
+// or a settlement of the same lane waits for it.
+func (s *Store) AckTx(ctx context.Context, dbtx pgx.Tx, token pawl.Token) error {
+	if err := dbtx.SendBatch(ctx, &pgx.Batch{}).Close(); err != nil {
+		return txEnded(err)
+	}
+	return s.ackIn(ctx, dbtx.Conn().PgConn(), token)
+}
+
+func (s *Store) ackIn(ctx context.Context, c *pgconn.PgConn, token pawl.Token) error {
+	ctx, done, err := s.enter(ctx, "ack")
+	if err != nil {
+		return err
+	}
+	defer done()
+	if c.TxStatus() == txFailed {
+		return txEnded(errors.New("the transaction has failed: an earlier statement in it had an error"))
+	}
+	var a acks
+	a.add(token, 0)
+	p := s.settler.keyedPart(&a, nil)
+	if token.Lane > 0 {
+		p = s.settler.soloPart(&a, nil)
+	}
+	err = s.appender.savepoint(ctx, c, func(run func(...step) error) error {
+		return run(slices.Concat(group{do(setSavepoint)}, p.steps, group{do(release)})...)
+	})
+	if err != nil {
+		return s.fail("ack", err)
+	}
+	if len(p.lost) > 0 {
+		return pawl.ErrLeaseLost
+	}
+	return nil
 }
 
 // txEnded is the error of a transaction of the caller's that takes nothing any more.

@@ -54,7 +54,7 @@ func weigh(msgs []pawl.Message) int {
 	return n
 }
 
-// AppendTx implements [store.TxAppender]: tx is a transaction on the file of the store, of
+// AppendTx implements [store.TxStore]: tx is a transaction on the file of the store, of
 // the driver modernc.org/sqlite; that of another library is refused with
 // [ErrOtherLibrary]. Begin it with BEGIN IMMEDIATE (the parameter _txlock=immediate): a
 // transaction that has read before it appends fails if another one has written
@@ -73,17 +73,49 @@ func (s *core) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.
 		return nil, err
 	}
 	var receipts []store.Receipt
-	if err = s.checkLibrary(context.WithoutCancel(ctx), tx); err == nil {
-		receipts, err = s.appendUnder(ctx, tx, batch, admitted)
-	}
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil, &store.Error{Op: "append", Code: store.ErrInvalid, Err: err,
-			Hint: "append before the commit; after an error, roll back and begin another transaction"}
-	}
+	err = s.inTx(ctx, tx, "append", func(k *work) (err error) {
+		receipts, err = k.appendBatch(context.WithoutCancel(ctx), &s.meter, batch, admitted)
+		return err
+	})
 	if err != nil {
-		return nil, s.readError(ctx, "append", err)
+		return nil, err
 	}
 	return receipts, nil
+}
+
+// AckTx implements [store.TxStore], in transactions as those of [Store.AppendTx].
+func (s *core) AckTx(ctx context.Context, tx *sql.Tx, token pawl.Token) error {
+	if s.cfg.ReadOnly {
+		return denied("ack")
+	}
+	if err := s.usable(ctx, "ack"); err != nil {
+		return err
+	}
+	var refused []store.Refusal
+	err := s.inTx(ctx, tx, "ack", func(k *work) (err error) {
+		refused, err = k.settleBatch(store.NewBatch(store.Settlement{Token: token, Verdict: store.Ack}), nil)
+		return err
+	})
+	if err == nil && len(refused) > 0 {
+		err = refused[0].Err
+	}
+	return err
+}
+
+// inTx does something in a transaction of the caller's.
+func (s *core) inTx(ctx context.Context, tx *sql.Tx, op string, do func(*work) error) error {
+	err := s.checkLibrary(context.WithoutCancel(ctx), tx)
+	if err == nil {
+		err = s.under(ctx, tx, do)
+	}
+	if errors.Is(err, sql.ErrTxDone) {
+		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err,
+			Hint: op + " before the commit; after an error, roll back and begin another transaction"}
+	}
+	if err != nil {
+		return s.readError(ctx, op, err)
+	}
+	return nil
 }
 
 const (
@@ -92,28 +124,26 @@ const (
 	release    = "RELEASE pawl_append"
 )
 
-// appendUnder appends under a savepoint, so that a half of it is never committed.
+// under does something under a savepoint, so that a half of it is never committed.
 // No statement is interrupted: SQLite would take back all of the caller's
 // transaction with it, and what the caller does next would be outside of one.
-func (s *core) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message],
-	admitted []store.Receipt) ([]store.Receipt, error) {
+func (s *core) under(ctx context.Context, tx *sql.Tx, do func(*work) error) error {
 	whole := context.WithoutCancel(ctx)
 	// After some errors SQLite has rolled back, and the caller's tx does not know: a savepoint
 	// would be a transaction of its own. Only outside of one does BEGIN succeed.
 	if _, err := tx.ExecContext(whole, "BEGIN"); err == nil {
 		_, _ = tx.ExecContext(whole, "ROLLBACK")
-		return nil, fmt.Errorf("an earlier error ended the transaction: %w", sql.ErrTxDone)
+		return fmt.Errorf("an earlier error ended the transaction: %w", sql.ErrTxDone)
 	}
 	if _, err := tx.ExecContext(whole, savepoint); err != nil {
-		return nil, err
+		return err
 	}
 	db := newTxSession(whole, tx)
 	defer db.close()
 	db.between = ctx
-	var receipts []store.Receipt
 	k, err := s.work(db, &topicCache{})
 	if err == nil {
-		receipts, err = k.appendBatch(whole, &s.meter, batch, admitted)
+		err = do(k)
 	}
 	if err == nil {
 		err = k.finish()
@@ -123,10 +153,10 @@ func (s *core) appendUnder(ctx context.Context, tx *sql.Tx, batch store.Batch[pa
 		// the caller's commit.
 		_, _ = tx.ExecContext(whole, rollbackTo)
 		_, _ = tx.ExecContext(whole, release)
-		return nil, err
+		return err
 	}
 	_, err = tx.ExecContext(whole, release)
-	return receipts, err
+	return err
 }
 
 // appendBatch appends what was admitted and has room, unless the batch was here before.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -34,6 +35,21 @@ func harness() storetest.Harness {
 				}
 			},
 			TxStalls: "whose transaction is open, all others wait",
+		}
+		in.AckTx = func(t testing.TB, token pawl.Token, commit bool) (err error) {
+			db, err := sql.Open("sqlite", "file:"+c.Path+"?_txlock=immediate&_busy_timeout=5000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = db.Close() }()
+			tx, err := db.BeginTx(context.Background(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err = store.AckTx(context.Background(), in.Store, tx, &pawl.Delivery{Token: token}); err == nil && commit {
+				return tx.Commit()
+			}
+			return errors.Join(err, tx.Rollback())
 		}
 		in.Peer = func(t testing.TB) store.Store { return open(t, c) }
 		in.Crash = func(t testing.TB) store.Store { return open(t, c) } // the first is left as it is

@@ -42,6 +42,9 @@ type Instance struct {
 	// so; it rolls back if do does not return. appendTx appends within it.
 	// Backends with [store.CanTxAppend] have it.
 	Tx func(t testing.TB, do func(appendTx func(store.Batch[pawl.Message]) ([]store.Receipt, error)) (commit bool))
+	// AckTx acks a token in a transaction of the caller, which it commits or rolls back. Backends with
+	// [store.TxStore] have it.
+	AckTx func(t testing.TB, token pawl.Token, commit bool) error
 	// TxStalls quotes the store's documentation if an open transaction of the
 	// caller stalls other writers. What needs such a transaction is refused then.
 	TxStalls string

@@ -66,6 +66,7 @@ var themes = []struct {
 	{"processes", needs(store.CanProcesses), processSentences},
 	{"durability", needs(store.CanSurvive), surviveSentences},
 	{"transactions", needs(store.CanTxAppend), txSentences},
+	{"transactions", needs(store.CanTxAppend), txAckSentences},
 	{"schema", nil, schemaSentences},
 	{"calls", nil, closeSentences},
 	{"calls", nil, describeSentences},
