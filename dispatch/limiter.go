@@ -29,11 +29,11 @@ type LimitConfig struct {
 	// state. Each takes a tenth of a second's worth at a time. While the store cannot
 	// be reached, nothing begins. It cannot be combined with By.
 	Shared store.Shared
-	// Pacer makes the rate of each key of By one for all processes over a store: what
-	// may not begin soon is released until its time, and when a downstream says how
-	// long to stay away ([pawl.Throttled]), all of them do. It costs a write of the
-	// store for each key and each tenth of a second's worth of calls. While the store
-	// can't be asked, nothing begins.
+	// Pacer makes the rate of a key (By) one rate for all processes over a store. A
+	// delivery that may not begin soon is released until its time. When a downstream
+	// says how long to stay away ([pawl.Throttled]), all processes stay away. The store
+	// is written to once for each key and each tenth of a second's worth of calls.
+	// While it does not answer, nothing begins.
 	Pacer store.Shared
 	// Concurrency is how many handlers run at once.
 	Concurrency int

@@ -61,9 +61,9 @@ type BackObserver interface {
 // LimitObserver is an [Observer] that also receives the state of limiters. Names of
 // limits are bounded: they come from the configuration.
 type LimitObserver interface {
-	// LimitLoad: the state of a limiter, reported together with that of its topic.
-	// window is what an adaptive one allows at once in all of its buckets, and least in
-	// the one of those that keep something back where that is least. heldBack counts
-	// what it kept from beginning so far.
+	// LimitLoad reports the state of a limiter, together with that of its topic: how many calls run, how many
+	// buckets (one a key) it has, and its rate. Of an adaptive limiter, window is how many calls its buckets allow at
+	// once, all together, and least the window of the smallest bucket that keeps deliveries back. heldBack counts the
+	// deliveries that it has kept from beginning so far.
 	LimitLoad(limit string, running, buckets int, rate, window, least float64, heldBack int64)
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Observers returns one observer that passes on all calls to each of these, in their order; those of [KeyObserver],
-// [ReleaseObserver], [RetryObserver], [LimitObserver] and [BackObserver] to each that has them. Those that are nil are
-// left out; without any it is nil. One that panics keeps it from none of the others.
+// Observers returns one observer that passes each call on to all of these, in their order. The calls of
+// [KeyObserver], [ReleaseObserver], [RetryObserver], [LimitObserver] and [BackObserver] go to the observers that
+// implement them. Nil observers are left out; without any other, Observers returns nil. If one panics, the others are
+// called all the same.
 func Observers(all ...Observer) Observer {
 	all = slices.DeleteFunc(slices.Clone(all), func(o Observer) bool { return o == nil })
 	if len(all) == 0 {

@@ -47,9 +47,9 @@ letter, the one that it waited behind):
   limit        the limit that holds it back
   served       of what waits: whether a worker processes its topic
   replayed     {from, at, by, operation_id}: how it came back from the dead letters
-  removed      {action, at, by, reason, operation_id, sure}: of an unknown one, who
-               cancelled or discarded it by its id, as the audit says; sure is false
-               if some ids were refused then, perhaps this one
+  removed      {action, at, by, reason, operation_id, sure}: of an unknown message, who
+               cancelled or discarded it by its id, from the audit; sure is false if
+               that command was refused for some of its ids, perhaps for this one
 
 pawl audit ls and pawl operations say "from", the topics of the dead letters of a
 replay, if they are few; a cancel has "refused_ids" in the audit. A limit of pawl

@@ -45,7 +45,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "max-concurrency", Type: pipeline.Int,
 				Doc: "at most `N` requests in flight, or conversions without --llm"},
 			{Name: "max-retries", Type: pipeline.Int, Default: "3",
-				Doc: "give a file up after `N` failures and one more"},
+				Doc: "retry a file `N` times after its first failure, then give it up"},
 			{Name: "include", Type: pipeline.Texts, Doc: "only files that match `GLOB`; may be repeated"},
 			{Name: "exclude", Type: pipeline.Texts, Doc: "no files that match `GLOB`; may be repeated"},
 			{Name: "no-cache", Type: pipeline.Bool, Doc: "ask the model again for what it has answered before"},

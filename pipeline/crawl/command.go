@@ -49,7 +49,7 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 				Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), a folder of Markdown (DIR/), or the table pages " +
 					"of a database: sqlite:FILE or postgres://…"},
 			{Name: "module",
-				Doc: "read seeds, limits, and what to read from pages from this `FILE`; flags count before it"},
+				Doc: "read seeds, limits and the fields of pages from `FILE`; a flag counts before the same line in it"},
 			{Name: "depth", Type: pipeline.Int,
 				Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
 			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},
