@@ -117,7 +117,8 @@ func (d *runner) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ra
 		released(st, 0, "drained while it ran")
 		return
 	case pawl.ErrDeadline:
-		err = pawl.OfKind(pawl.KindDeadline, err)
+		err = pawl.OfKind(pawl.KindDeadline, fmt.Errorf("stopped after %v, in time before the topic's deadline of %v: %w",
+			ran.Round(time.Millisecond), del.Deadline, err))
 	}
 	d.failed(st, del, err, ran)
 }

@@ -144,6 +144,20 @@ func TestMisnamedMetricsAreFound(t *testing.T) {
 	}
 }
 
+// TestOperationsPageHasTheWordsOfTheLog: a field of the log is found there, with the word that the documents use.
+func TestOperationsPageHasTheWordsOfTheLog(t *testing.T) {
+	text, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{Time, Level, Module, Message, EventType, Phase, ErrorKind, TraceID, TaskID, ModuleID,
+		RequestID, QueueTopic, PolicyAction, PolicyReason, PolicyDegrade, RetryCount, RetryMax, NodeID} {
+		if !strings.Contains(string(text), "`"+name+"`") {
+			t.Errorf("the page does not have %s", name)
+		}
+	}
+}
+
 // TestOperationsPageListsTheMetrics keeps the list on the page what it should be.
 func TestOperationsPageListsTheMetrics(t *testing.T) {
 	const page, begin, end = "../docs/operations.md", "<!-- metrics: go test ./observe -update -->\n",
