@@ -155,6 +155,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		Stages: []pipeline.Stage{{Store: s, Topic: dispatch.Topic{
 			Name: p.topic, Batch: p, BatchSize: l.batch, BatchWait: l.wait, Concurrency: l.concurrency, Lease: p.lease,
 			PollMax: l.poll,
+			Retries: policy.Retries{Attempts: policy.DefaultAttempts}, // where a row states none
 			Limits:  []*dispatch.Limiter{p.limiter}, Policy: &topicPolicy{Policy: env.Policy, p: p},
 			Settings: store.Declaration{Name: p.topic, Order: store.OrderNone, Deadline: p.deadline},
 		}}},
