@@ -21,8 +21,9 @@ BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
-.PHONY: help build man run check test nightly bench bench-quick crash soak dashboards fuzz api-fuzz clean \
-	format fixes lint unit fuzz-changed parts services-plain crash-test scripts-changed scripts-test bench-changed bench-builds bench-pages
+.PHONY: help build man run check test nightly bench bench-quick crash soak coverage-report slo dashboards fuzz api-fuzz clean \
+	format fixes lint unit fuzz-changed parts services-plain crash-test coverage-tests scripts-changed scripts-test \
+	bench-changed bench-builds bench-pages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,7 +47,11 @@ test: ## everything: check, then all tests against real services, then kills and
 	fi
 	# While all cores are busy, a heartbeat of the broker may be late for longer than the three seconds that let a killed
 	# one come back soon: nobody kills this one.
+	export PAWL_RAN=$$PWD/out/ran
+	mkdir -p out
+	rm -f "$$PAWL_RAN"
 	PAWL_KAFKA_PROPERTIES=broker.session.timeout.ms=30000 dev/services run -- env -u PAWL_KAFKA_PROPERTIES $(MAKE) parts
+	$(GO) run ./dev/coverage "$$PAWL_RAN"
 
 nightly: ## test without its economies (about two hours): every seed and length, -race over the drivers, long fuzzing, soak, all scripts
 	@dev/services run -- $(MAKE) scripts-test bench-builds nightly-tests
@@ -64,6 +69,21 @@ bench-pages: ## each page of the console over a million waiting messages and a t
 
 crash: ## kill -9, SIGSTOP, full disks, locked files, against the built binary (some minutes)
 	@dev/services run -- $(MAKE) crash-test
+
+coverage-report: ## the table of failure scenarios and stores, from its tests, which run now: out/coverage.md (make test writes it, too)
+	@export PAWL_RAN=$$PWD/out/ran
+	mkdir -p out
+	rm -f "$$PAWL_RAN"
+	dev/services run -- $(MAKE) coverage-tests
+	$(GO) run ./dev/coverage "$$PAWL_RAN"
+
+slo: ## the objectives of docs/slo.md, measured on this machine: targets and figures; SLO="-o json" or "-faults 1h"
+	@export PAWL_SERVICES_DIR=$$(dev/tmpdir)/pawl-slo-$$$$ # it restarts the server
+	trap 'dev/services clean; rm -rf "$$PAWL_SERVICES_DIR"' EXIT
+	cd bench
+	$(GO) build -o ../bin/slo ./cmd/slo
+	cd ..
+	dev/services run postgres -- bin/slo $(SLO)
 
 soak: ## work under kills and stops for SOAK (1h) on each store, and a long run of convert
 	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/crash
@@ -113,6 +133,12 @@ fuzz-changed:
 parts: format fixes lint
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)"
 	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
+
+# What fails is a hole in the report.
+coverage-tests:
+	@for p in $$($(GO) run ./dev/coverage -packages); do
+		$(SKIPGATE) -short -count=1 -timeout=20m -run="$$($(GO) run ./dev/coverage -run "$$p")" "$$p" || :
+	done
 
 services-plain:
 	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)

@@ -13,12 +13,16 @@
 // everybody's work. Not so a data race, a panic, a time-out, a package that does not
 // build, or more than three tests: those fail the run.
 //
+// With PAWL_RAN a line is added to the file of that name for each test that ended: pass, fail or skip, its folder
+// and its name. dev/coverage reads it.
+//
 // Usage: go run ./dev/skipgate [-again] FLAGS… PACKAGES…, with flags of go test
 // as -name=value.
 package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,7 +38,8 @@ var allowedText string
 var budgetText string
 
 func main() {
-	j := job{strict: os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != "", test: goTest}
+	j := job{strict: os.Getenv("CI") == "true" || os.Getenv("PAWL_TEST_REQUIRE") != "", test: goTest,
+		ran: os.Getenv("PAWL_RAN")}
 	for _, arg := range os.Args[1:] {
 		switch {
 		case arg == "-again":
@@ -58,6 +63,7 @@ func main() {
 type job struct {
 	flags, packages []string
 	again, strict   bool
+	ran             string                                                // where what ran is kept; empty: nowhere
 	budget          map[string]time.Duration                              // by package
 	test            func(args []string, read func(io.Reader) error) error // go test -json
 }
@@ -94,6 +100,9 @@ func (j job) run(out io.Writer, allowed string) int {
 // judge runs packages. It reports whether all is well, but for the tests that failed.
 func (j job) judge(r *report, list []allowance, packages []string) (sound bool, err error) {
 	err = j.test(slices.Concat(j.flags, packages), r.read)
+	if j.ran != "" {
+		err = errors.Join(err, r.keepRan(j.ran))
+	}
 	refused := r.listSkips(list, j.strict)
 	r.close()
 	return refused == 0 && r.passed > 0 && !r.broken, err

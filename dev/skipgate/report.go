@@ -3,8 +3,10 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +42,7 @@ type report struct {
 	subs   int                      // subtests that failed
 	took   map[string]time.Duration // by package
 	fatal  map[string]bool          // packages that said one of fatalSigns
+	ran    []string                 // how what ended: "pass FOLDER TEST"
 	broken bool                     // something failed that is not the verdict of one test
 }
 
@@ -90,6 +93,16 @@ func (r *report) take(e event) {
 	}
 }
 
+// keepRan adds what ran to a file.
+func (r *report) keepRan(path string) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(strings.Join(append(r.ran, ""), "\n"))
+	return errors.Join(err, f.Close())
+}
+
 // fatalSigns are the signs that what failed says nothing of one test alone.
 var fatalSigns = []string{"DATA RACE", "race detected", "panic: ", "fatal error: ", "test timed out"}
 
@@ -128,6 +141,7 @@ func (r *report) end(name testName, action string) {
 	}
 	said := r.output[name]
 	delete(r.output, name)
+	r.ran = append(r.ran, action+" "+strings.TrimPrefix(name.pkg, module)+" "+name.test)
 	switch action {
 	case "pass":
 		r.passed++

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -240,5 +242,19 @@ func TestBudget(t *testing.T) {
 		if _, err := parseBudget(bad); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
+	}
+}
+
+// What ran is kept where somebody asks for it.
+func TestRanIsKept(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ran")
+	j := job{ran: path, test: func(_ []string, read func(io.Reader) error) error {
+		return read(strings.NewReader(`{"Action":"pass","Package":"github.com/pawl-dev/pawl/store/x","Test":"TestA/b"}
+{"Action":"skip","Package":"github.com/pawl-dev/pawl/store/x","Test":"TestC"}
+`))
+	}}
+	j.run(io.Discard, "")
+	if got, err := os.ReadFile(path); err != nil || string(got) != "pass store/x TestA/b\nskip store/x TestC\n" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

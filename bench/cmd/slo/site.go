@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/open"
+	"github.com/pawl-dev/pawl/store"
+)
+
+// site is a fresh store that is measured.
+type site struct {
+	name, url string
+	server    bool
+	store     store.Store
+	topics    store.Topics
+	remove    func() error
+}
+
+// sitesOf are the stores, or the one of that name.
+func sitesOf(only string) ([]*site, error) {
+	var all []*site
+	for name, make := range map[string]func() (*site, error){"sqlite": newSQLite, "postgres": newPostgres} {
+		if only != "" && only != name {
+			continue
+		}
+		at, err := make()
+		if err != nil {
+			return nil, err
+		}
+		if at.store, err = open.Open(context.Background(), open.Config{URL: at.url, AutoMigrate: true}); err != nil {
+			return nil, err
+		}
+		at.name = name
+		at.topics, _ = store.As[store.Topics](at.store)
+		all = append(all, at)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("there is no store %q: sqlite or postgres", only)
+	}
+	return all, nil
+}
+
+func newSQLite() (*site, error) {
+	dir, err := os.MkdirTemp("", "pawl-slo-")
+	return &site{url: "sqlite:" + filepath.Join(dir, "pawl.db"), remove: func() error { return os.RemoveAll(dir) }}, err
+}
+
+func newPostgres() (*site, error) {
+	at := os.Getenv("PAWL_TEST_POSTGRES")
+	if at == "" {
+		return nil, errors.New("PAWL_TEST_POSTGRES is not set: make slo starts a server")
+	}
+	schema := "slo_" + strings.ReplaceAll(pawl.NewID(), "-", "")
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, err
+	}
+	q := u.Query()
+	q.Set("pawl_schema", schema)
+	u.RawQuery = q.Encode()
+	return &site{url: u.String(), server: true, remove: func() error {
+		ctx := context.Background()
+		c, err := pgx.Connect(ctx, at)
+		if err != nil {
+			return err
+		}
+		_, err = c.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE")
+		return errors.Join(err, c.Close(ctx))
+	}}, nil
+}
+
+func (at *site) close() error { return errors.Join(at.store.Close(), at.remove()) }
+
+// fill appends n messages to a topic.
+func (at *site) fill(ctx context.Context, topic string, n int) error {
+	for n > 0 {
+		msgs := make([]pawl.Message, min(n, 1000))
+		for i := range msgs {
+			msgs[i] = pawl.Message{Topic: topic, Body: make([]byte, 84)}
+		}
+		if err := store.Send(ctx, at.store, msgs...); err != nil {
+			return err
+		}
+		n -= len(msgs)
+	}
+	return nil
+}
