@@ -56,6 +56,7 @@ test: ## everything: check, then all tests against real services, then kills and
 nightly: ## test without its economies (about two hours): every seed and length, -race over the drivers, long fuzzing, soak, all scripts
 	@dev/services run -- $(MAKE) scripts-test bench-builds nightly-tests
 	$(MAKE) api-fuzz
+	rm -f out/soak.jsonl # of another night
 	$(MAKE) fuzz soak SOAK=10m
 
 bench: ## all benchmarks, Pawl and its peers side by side (long)
@@ -85,8 +86,8 @@ slo: ## the objectives of docs/slo.md, measured on this machine: targets and fig
 	cd ..
 	dev/services run postgres -- bin/slo $(SLO)
 
-soak: ## work under kills and stops for SOAK (1h) on each store, and a long run of convert
-	@PAWL_SOAK=$(SOAK) dev/services run -- $(GO) test -count=1 -v -timeout 0 -run '^TestSoak' ./e2e/crash
+soak: ## work under kills, freezes and restarts for SOAK (1h) on each store: out/soak.md, goes on after an interruption; and a long run of convert
+	@dev/services run -- $(GO) run ./dev/soak -for $(SOAK)
 	@PAWL_SOAK=$(SOAK) $(GO) test -count=1 -v -timeout 0 -run '^TestConvertSurvivesKills$$' ./e2e
 
 dashboards: ## deploy/grafana, anew
