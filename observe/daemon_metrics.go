@@ -63,6 +63,14 @@ func ProgramLines(total func(set func(value float64, labels ...string))) Metric 
 	}
 }
 
+// TraceSpans is the metric of spans, by result.
+func TraceSpans(total func(set func(value float64, labels ...string))) Metric {
+	return Metric{
+		Name: "pawl_trace_spans_total", Labels: []string{labelResult}, Total: total,
+		Help: "Spans of traces: made, exported, and failed to be exported. The others wait, or were dropped because too many waited.",
+	}
+}
+
 // HandlersLate is the metric of handlers that are near their deadline.
 func HandlersLate(gauge func(set func(value float64, labels ...string))) Metric {
 	return Metric{

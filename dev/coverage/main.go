@@ -202,7 +202,11 @@ func table(w io.Writer, rows []line, out io.Writer) (holes int) {
 			if c.State == "passed" {
 				var names []string
 				for _, t := range slices.Sorted(maps.Keys(c.Tests)) {
-					names = append(names, "`"+t[strings.LastIndexAny(t, " /")+1:]+"`")
+					_, name, _ := strings.Cut(t, " ")
+					for _, suite := range []string{"TestEngine/", "TestContract/contract/"} {
+						name = strings.TrimPrefix(name, suite)
+					}
+					names = append(names, "`"+name+"`")
 				}
 				text = strings.Join(names, ", ")
 			}

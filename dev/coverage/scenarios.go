@@ -49,7 +49,7 @@ var scenarios = []scenario{
 	{name: "sync: an older version is written late", expects: "refused: a version never falls",
 		metric: "pawl_store_calls_total", alert: "CI", tests: []string{"statesync TestWritersAndWatchers/{folder}"}},
 	{name: "sync: snapshot and stream in any order", expects: "one result", metric: "pawl_store_calls_total",
-		alert: "CI", tests: []string{"statesync TestAnyOrder/{folder}"}},
+		alert: "CI", tests: []string{"statesync TestAnyOrder", "statesync TestWritersAndWatchers/{folder}"}},
 	{name: "sync: poisoned update", expects: "ignored and counted, the state stays", metric: "pawl_events_total",
 		alert: "CI", tests: []string{"statesync TestPoison/{folder}"}},
 	{name: "stale schedule cache", expects: "read anew within its bound; no tick lost or doubled",
@@ -76,7 +76,7 @@ var consistency = []scenario{
 	{name: "state sync, stream", expects: "30 s", metric: "pawl_store_calls_total", alert: "CI",
 		tests: []string{"statesync TestWritersAndWatchers/{folder}"}},
 	{name: "state sync, refresh", expects: "30 s", metric: "pawl_store_calls_total", alert: "CI",
-		tests: []string{"statesync TestAnyOrder/{folder}"}},
+		tests: []string{"statesync TestAnyOrder", "statesync TestWritersAndWatchers/{folder}"}},
 	{name: "pause → every worker", expects: "10 s", metric: "pawl_topic_paused", alert: "PawlTopicPaused",
 		tests: []string{engine + "PauseHolds"}},
 }

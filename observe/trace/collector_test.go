@@ -79,23 +79,30 @@ func (c *collector) take(r *collect.ExportTraceServiceRequest, auth string) {
 	}
 }
 
-// of are the spans of a message, by name, in the order of their start.
-func (c *collector) of(message string) map[string][]*otlp.Span {
+// byMessage are all spans, by message and name, in the order of their start.
+func (c *collector) byMessage() map[string]map[string][]*otlp.Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string][]*otlp.Span{}
+	all := map[string]map[string][]*otlp.Span{}
 	for _, s := range c.spans {
-		if attr(s, "messaging.message.id") == message {
-			all[s.GetName()] = append(all[s.GetName()], s)
+		id := attr(s, "messaging.message.id")
+		if all[id] == nil {
+			all[id] = map[string][]*otlp.Span{}
 		}
+		all[id][s.GetName()] = append(all[id][s.GetName()], s)
 	}
 	for _, spans := range all {
-		slices.SortFunc(spans, func(a, b *otlp.Span) int {
-			return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano())
-		})
+		for _, named := range spans {
+			slices.SortFunc(named, func(a, b *otlp.Span) int {
+				return cmp.Compare(a.GetStartTimeUnixNano(), b.GetStartTimeUnixNano())
+			})
+		}
 	}
 	return all
 }
+
+// of are the spans of a message, by name.
+func (c *collector) of(message string) map[string][]*otlp.Span { return c.byMessage()[message] }
 
 func (c *collector) named(name string) (all []*otlp.Span) {
 	c.mu.Lock()

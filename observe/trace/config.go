@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -47,13 +48,45 @@ type Config struct {
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
-	bound    uint64 // trace ids below it are sampled
+	exporter *countingExporter
+	made     atomic.Int64 // spans
+	bound    uint64       // trace ids below it are sampled
 	all      bool
 
 	mu      sync.Mutex
 	open    map[pawl.Token]*attempt
 	swept   time.Time
 	nothing bool // closed
+}
+
+// spansQueued is how many spans wait for the exporter at most; what comes then is dropped. It takes a burst of some
+// thousand failures, at a kilobyte a span.
+const spansQueued = 1 << 16
+
+// countingExporter counts what it exported.
+type countingExporter struct {
+	sdk.SpanExporter
+	exported, failed atomic.Int64
+}
+
+// ExportSpans implements [sdk.SpanExporter].
+func (e *countingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := e.SpanExporter.ExportSpans(ctx, spans)
+	if err != nil {
+		e.failed.Add(int64(len(spans)))
+	} else {
+		e.exported.Add(int64(len(spans)))
+	}
+	return err
+}
+
+// Spans counts spans: made, exported, and failed to be exported. Others wait, or were dropped because too many waited.
+func (t *Tracer) Spans(set func(value float64, labels ...string)) {
+	if t != nil {
+		set(float64(t.made.Load()), "made")
+		set(float64(t.exporter.exported.Load()), "exported")
+		set(float64(t.exporter.failed.Load()), "failed")
+	}
 }
 
 // New returns a tracer; nil if neither the configuration nor the environment names a collector.
@@ -83,8 +116,13 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if err != nil && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
-	t := &Tracer{open: map[pawl.Token]*attempt{}, all: c.Sample >= 1, bound: uint64(c.Sample * (1 << 63))}
-	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(r), sdk.WithIDGenerator(chosenIDs{}),
+	t := &Tracer{open: map[pawl.Token]*attempt{}, all: c.Sample >= 1, bound: uint64(c.Sample * (1 << 63)),
+		exporter: &countingExporter{SpanExporter: exporter}}
+	var batches []sdk.BatchSpanProcessorOption
+	if c.Getenv("OTEL_BSP_MAX_QUEUE_SIZE") == "" {
+		batches = append(batches, sdk.WithMaxQueueSize(spansQueued), sdk.WithMaxExportBatchSize(spansQueued/32))
+	}
+	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(t.exporter, batches...), sdk.WithResource(r), sdk.WithIDGenerator(chosenIDs{}),
 		sdk.WithSampler(sdk.AlwaysSample())) // what is made a span was chosen before
 	t.tracer = t.provider.Tracer("github.com/pawl-dev/pawl", trace.WithSchemaURL(schema),
 		trace.WithInstrumentationVersion(c.Version))

@@ -36,6 +36,7 @@ type event struct {
 
 // export hands a span to the exporter, which does not block.
 func (t *Tracer) export(s *span) {
+	t.made.Add(1)
 	ctx := context.WithValue(context.Background(), chosenKey{}, s.context)
 	if s.parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, s.parent)

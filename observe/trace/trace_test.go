@@ -109,6 +109,11 @@ func failingLives(t *testing.T, s store.Store, protocol string, n int) {
 	carryOut(t, tr, s, func() bool { return int(acked.Load()) == n }, topic)
 	flush(t, tr)
 	c.checkFailures(t, msgs)
+	counts := map[string]float64{}
+	tr.Spans(func(v float64, result ...string) { counts[result[0]] = v })
+	if counts["made"] != counts["exported"] || counts["failed"] != 0 {
+		t.Errorf("spans %v", counts)
+	}
 	if c.about["service.name"] != "pawl" || c.about["service.version"] != "1" || slices.Contains(c.auth, "") {
 		t.Errorf("the resource is %v, the headers are %q", c.about, c.auth)
 	}
@@ -117,9 +122,9 @@ func failingLives(t *testing.T, s store.Store, protocol string, n int) {
 // checkFailures checks the spans of the messages of failingLives.
 func (c *collector) checkFailures(t *testing.T, msgs []pawl.Message) {
 	t.Helper()
-	sampled, n := 0, len(msgs)
+	sampled, n, all := 0, len(msgs), c.byMessage()
 	for i := range n {
-		spans := c.of(msgs[i].ID)
+		spans := all[msgs[i].ID]
 		send, process, settle := spans["send t"], spans["process t"], spans["settle t"]
 		if i%10 > 1 {
 			if len(process) > 0 {
@@ -156,7 +161,7 @@ func (c *collector) checkFailures(t *testing.T, msgs []pawl.Message) {
 }
 
 func TestFailuresAreKept(t *testing.T) {
-	t.Run("memory", func(t *testing.T) { failingLives(t, memory.New(memory.Config{}), HTTP, 1000) })
+	t.Run("memory", func(t *testing.T) { failingLives(t, memory.New(memory.Config{}), HTTP, 10_000) })
 	t.Run("sqlite", func(t *testing.T) {
 		s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
 		if err != nil {

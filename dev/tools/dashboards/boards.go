@@ -77,6 +77,8 @@ var boards = []board{
 				[]query{{rateAll("consumer, reason", "pawl_events_dropped_total"), "events: {{consumer}} {{reason}}"},
 					{rateAll("sink, reason", "pawl_log_dropped_total"), "log: {{sink}} {{reason}}"}},
 				[]string{"PawlEventsDropped"}},
+			{"Spans of traces", "Made, exported, and failed to be exported. Where less is exported than made, spans are lost.", "ops",
+				[]query{{rateAll("result", "pawl_trace_spans_total"), "{{result}}"}}, nil},
 			{"Processor", "Processor time of the daemons, in cores.", "short",
 				[]query{{`sum by (instance) (rate(process_cpu_seconds_total{$S}[$__rate_interval]))`, "{{instance}}"}}, nil},
 			{"Memory", "Resident memory of the daemons.", "bytes",
