@@ -1,6 +1,6 @@
 // Command soak lets work go on under kills, freezes and restarts, store by store and round by round, and reports it:
-// out/soak.md, and a line of out/soak.jsonl for each round, with what its tests counted. A soak that was interrupted goes
-// on with the rounds that are left; -fresh begins anew. It exits with 1 if a round failed.
+// out/soak.md, and a line of out/soak.jsonl for each round, with what its tests counted. A soak that was interrupted
+// goes on with the rounds that are left; -fresh begins anew. It exits with 1 if a round failed.
 //
 //	dev/services run -- go run ./dev/soak -for 2h -round 10m
 package main

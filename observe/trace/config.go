@@ -122,8 +122,8 @@ func New(ctx context.Context, c Config) (*Tracer, error) {
 	if c.Getenv("OTEL_BSP_MAX_QUEUE_SIZE") == "" {
 		batches = append(batches, sdk.WithMaxQueueSize(spansQueued), sdk.WithMaxExportBatchSize(spansQueued/32))
 	}
-	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(t.exporter, batches...), sdk.WithResource(r), sdk.WithIDGenerator(chosenIDs{}),
-		sdk.WithSampler(sdk.AlwaysSample())) // what is made a span was chosen before
+	t.provider = sdk.NewTracerProvider(sdk.WithBatcher(t.exporter, batches...), sdk.WithResource(r),
+		sdk.WithIDGenerator(chosenIDs{}), sdk.WithSampler(sdk.AlwaysSample())) // what is made a span was chosen before
 	t.tracer = t.provider.Tracer("github.com/pawl-dev/pawl", trace.WithSchemaURL(schema),
 		trace.WithInstrumentationVersion(c.Version))
 	return t, nil
