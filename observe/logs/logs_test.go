@@ -90,8 +90,8 @@ func TestRecordsReachEverySinkInTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text, lines := &output{}, &output{}
 		log := logs.New(logs.Config{Node: "n1", Sinks: []logs.Sink{
-			{Name: "text", Level: slog.LevelWarn, Output: text},
-			{Name: "json", JSON: true, Output: lines},
+			{Name: "text", Level: slog.LevelWarn, Buffer: 100_000, Output: text},
+			{Name: "json", JSON: true, Buffer: 100_000, Output: lines},
 		}})
 		l := slog.New(log.Handler())
 		const producers, each = 4, 2000
