@@ -43,7 +43,7 @@ const logSettles = time.Minute
 
 // Log offers records to a log and counts what its sinks made of them.
 func Log(ctx context.Context, c LogConfig) LogResult {
-	log := logs.New(logs.Config{Sinks: c.Sinks, Node: "bench"})
+	log := logs.New(logs.Config{Sinks: c.Sinks, Node: "bench", Include: logs.Fields}) // numbers in text, too
 	took := make([][]int64, c.Producers)
 	began := time.Now()
 	var wg sync.WaitGroup
