@@ -65,7 +65,7 @@ type Log struct {
 	encoders       sync.Pool
 
 	shards   []shard
-	perShard int
+	most     uint64 // records in all shards
 	seq      atomic.Uint64
 	handed   atomic.Uint64 // the newest record that the sinks' queues have seen
 	awake    atomic.Bool   // the collector is about to look
@@ -118,7 +118,6 @@ func New(c Config) *Log {
 			l.left[name] = !named(name)
 		}
 	}
-	most := 0
 	for _, s := range c.Sinks {
 		if s.Level == nil {
 			s.Level = c.Level
@@ -126,10 +125,9 @@ func New(c Config) *Log {
 		l.asText.on, l.asJSON.on = l.asText.on || !s.JSON, l.asJSON.on || s.JSON
 		q := newQueue(s)
 		q.report = l.report
-		most = max(most, q.limit)
+		l.most = max(l.most, uint64(q.limit))
 		l.queues = append(l.queues, q)
 	}
-	l.perShard = max(most/len(l.shards), 1)
 	l.encoders.New = func() any { return l.newEncoder() }
 	l.root = l.withNode(c.Node)
 	for _, q := range l.queues {
@@ -175,7 +173,7 @@ func (l *Log) put(e *encoder, level slog.Level, not *queue) {
 	if not == nil { // else it is about a sink, and not offered to it: its number would be missing there
 		seq = l.seq.Add(1)
 	}
-	if len(s.now.recs) >= l.perShard {
+	if seq > l.handed.Load()+l.most {
 		s.lost.add(seq, rank(level), 1)
 	} else {
 		c := &s.now
