@@ -88,7 +88,7 @@ func (c *Config) turn(arms []string, round int) []string {
 func (c *Config) prepare(ctx context.Context) (err error) {
 	for _, w := range plan.Works(c.Scale) {
 		if (w.Suite == c.Suite || c.Suite == "" && (c.Scale == plan.Full || !plan.OnKafka(w.Suite))) &&
-			(c.Work == "" || w.Name == c.Work) &&
+			(c.Work == "" && !w.NamedOnly || w.Name == c.Work) &&
 			(c.Arm == "" || slices.Contains(w.Arms, c.Arm)) {
 			c.suiteWorks = append(c.suiteWorks, w)
 		}

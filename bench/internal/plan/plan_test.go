@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
@@ -22,6 +23,8 @@ func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
 			switch w.Kind {
 			case Steady:
 				sized = w.Rate > 0 && w.For > SteadyWarmUp
+			case Drill:
+				sized = w.Rate > 0 && w.For >= DrillSlices*time.Second
 			case Hold:
 				sized = w.Depth > 0 && w.For >= Slice && w.For%Slice == 0
 			case Paced:

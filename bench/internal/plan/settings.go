@@ -23,7 +23,8 @@ const (
 	SteadyTick   = 10 * time.Millisecond // the open-loop producer appends rate × tick jobs a tick
 	SteadyWarmUp = time.Second           // jobs of the first second count in no percentile
 
-	Slice = 5 * time.Second // of the rates that show flat or falling
+	Slice       = 5 * time.Second // of the rates that show flat or falling
+	DrillSlices = 50              // of a drill: minutes of the full one
 
 	// Between the start of a lone job's handler and the next append lies a random
 	// time that is longer than any arm's poll interval, so that no poller meets it

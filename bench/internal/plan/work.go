@@ -46,6 +46,7 @@ const (
 	Steady Kind = "steady" // open loop at a fixed rate
 	Hold   Kind = "hold"   // inserted and worked at once, the backlog held at a depth
 	Lone   Kind = "lone"   // one job at a time into an idle queue
+	Drill  Kind = "drill"  // open loop at a fixed rate, with a pinned snapshot in the middle three fifths
 
 	Consume Kind = "consume" // a topic that is there, read from its start to its end
 	Burst   Kind = "burst"   // records produced as fast as it goes
@@ -60,13 +61,14 @@ type Work struct {
 	Arms        []string
 	N           int           // jobs (Append, Burn, Lone)
 	Keys        int           // distinct keys; 0: unordered
-	Rate        int           // jobs a second (Steady)
-	For         time.Duration // Steady, Hold
+	Rate        int           // jobs a second (Steady, Drill)
+	For         time.Duration // Steady, Hold, Drill
 	Depth       int           // jobs waiting (Hold)
 	Pinned      bool          // another connection holds a REPEATABLE READ snapshot throughout
 	Account     bool          // count WAL, dead tuples and commits over what is timed
 	Takes       time.Duration // a record's work (Consume)
 	FullOnly    bool          // quick leaves it out
+	NamedOnly   bool          // it is run only where --work names it
 	Answered    bool          // it waits as for an answer from elsewhere, instead of sleeping
 }
 
@@ -147,6 +149,8 @@ func postgresWorks(s Scale) []Work {
 			Doc: "2,000 jobs/s, open loop: from append returned to handler started"},
 		{Name: "churn-pinned", Kind: Hold, Depth: 20_000, For: pick(s, 10*time.Second, 60*time.Second), Pinned: true, Arms: both,
 			Doc: "inserted and worked at once under a pinned snapshot, 5 s slices"},
+		{Name: "pinned-reader", NamedOnly: true, Kind: Drill, Rate: 2000, For: pick(s, 50*time.Second, 50*time.Minute),
+			Arms: both, Doc: "2,000 jobs/s; after a fifth of the time a reader idles in a transaction, for three fifths"},
 		{Name: "steady-500", FullOnly: true, Kind: Steady, Rate: 500, For: steady, Account: true, Arms: plain,
 			Doc: "500 jobs/s, open loop, which River with defaults can follow"},
 		{Name: "depth-10k", FullOnly: true, Kind: Hold, Depth: few, For: 10 * time.Second, Arms: both,

@@ -29,6 +29,7 @@ type Line struct {
 	CPUSecondsPer1k  *float64          `json:"cpu_seconds_per_1k,omitempty"`
 	RSSBytes         int64             `json:"rss_bytes,omitempty"`
 	Slices           []float64         `json:"slices_per_second,omitempty"`
+	Backlog          []int             `json:"backlog_by_slice,omitempty"`
 	Repeated         int               `json:"repeated,omitempty"`
 	Settings         string            `json:"settings"`
 	Scale            string            `json:"scale"`
@@ -39,6 +40,7 @@ type Line struct {
 // Fill takes over what a run measured.
 func (l *Line) Fill(o *work.Outcome) {
 	l.N, l.PerSecond, l.Slices, l.Repeated, l.RSSBytes = o.N, o.PerSecond, o.Slices, o.Repeated, o.RSS
+	l.Backlog = o.Backlog
 	if o.Timed {
 		l.P50, l.P99 = new(millis(o.P50)), new(millis(o.P99))
 	}

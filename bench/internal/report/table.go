@@ -159,14 +159,18 @@ func share(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
 	b.WriteString("\n")
 }
 
-// trend prints the rates slice by slice, medians over the rounds.
+// trend prints the rates slice by slice, medians over the rounds, and what was behind in the last one.
 func trend(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
+	slice := plan.Slice
+	if wk.Kind == plan.Drill {
+		slice = wk.For / plan.DrillSlices
+	}
 	for _, arm := range wk.Arms {
 		of := arms[arm]
 		if len(of) == 0 || len(of[0].Slices) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "  %s, jobs/s per %v:", arm, plan.Slice)
+		fmt.Fprintf(b, "  %s, jobs/s per %v:", arm, slice)
 		for i := range of[0].Slices {
 			var all []float64
 			for _, l := range of {
@@ -177,6 +181,9 @@ func trend(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
 			fmt.Fprintf(b, " %s", figure(meter.Median(all)))
 		}
 		b.WriteString("\n")
+		if last := of[len(of)-1]; len(last.Backlog) > 0 {
+			fmt.Fprintf(b, "  %s, jobs behind at the end of each, in the last round: %v\n", arm, last.Backlog)
+		}
 	}
 }
 

@@ -36,6 +36,7 @@ type Outcome struct {
 	P50, P99  time.Duration // from append returned to handler started
 	Timed     bool          // P50 and P99 are set
 	Slices    []float64     // jobs per second, slice by slice
+	Backlog   []int         // jobs that were due and not done, at the end of each slice (drill)
 	Repeated  int           // executions of a job beyond its first
 	Costs     meter.Costs
 	RSS       int64
@@ -55,6 +56,8 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 		o, err = r.steady(ctx)
 	case plan.Hold:
 		o, err = r.hold(ctx)
+	case plan.Drill:
+		o, err = r.drill(ctx)
 	case plan.Lone:
 		o, err = r.lone(ctx)
 	default:
