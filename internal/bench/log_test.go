@@ -18,8 +18,8 @@ var (
 	record = regexp.MustCompile(`(?m) n=\d+ .* seq=(\d+)$`)
 )
 
-// TestLogLoadIsAccountedFor: of the records of a load each is written or dropped, by the counts and by the file, whatever
-// happens to the other sinks; and no call waits for one.
+// TestLogLoadIsAccountedFor: of the records of a load each is written or dropped, by the counts and by the file,
+// whatever happens to the other sinks; and no call waits for one.
 func TestLogLoadIsAccountedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	file, err := logs.OpenFile(logs.FileConfig{Path: path})
