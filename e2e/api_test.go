@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +15,7 @@ import (
 
 // TestAPIPage types the tutorial of docs/api.md.
 func TestAPIPage(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not there")
 	}
@@ -21,7 +25,32 @@ func TestAPIPage(t *testing.T) {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	text, err := os.ReadFile("../docs/api.md")
+	typeTutorial(t, "../docs/api.md", strings.NewReplacer("127.0.0.1:8470", address), "", `"action":"acked"`,
+		`"action":"dead"`, `"operation_id"`, `"receipts"`, `the server is being moved`)
+}
+
+// TestSchedulesPage types the tutorial of docs/schedules.md, with a site to crawl.
+func TestSchedulesPage(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<title>Crawled by schedule</title>")
+	}))
+	defer site.Close()
+	typeTutorial(t, "../docs/schedules.md", strings.NewReplacer("http://127.0.0.1:8080", site.URL),
+		"for n in $(seq 150); do [ -s pages.jsonl ] && break; sleep 0.2; done; cat pages.jsonl",
+		"2027-03-28T03:00:00+02:00", "2026-01-05T02:30:00+01:00", "3 ticks", "backfill", "manual",
+		`"title":"Crawled by schedule"`)
+}
+
+// typeTutorial types what a tutorial tells to type, and then the last words, and wants some of what they print.
+func typeTutorial(t *testing.T, page string, replace *strings.Replacer, last string, wants ...string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,20 +60,20 @@ func TestAPIPage(t *testing.T) {
 	script.WriteString("set -e\ntrap 'kill $! && wait' EXIT\n")
 	for i, part := range strings.Split(tutorial, "```") {
 		if code, ok := strings.CutPrefix(part, "sh\n"); ok && i%2 == 1 {
-			script.WriteString(strings.ReplaceAll(code, "127.0.0.1:8470", address))
+			script.WriteString(replace.Replace(code))
 		}
 	}
+	script.WriteString(last)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "sh", "-c", script.String())
 	c.Dir = t.TempDir()
-	c.Env = append(os.Environ(), "PAWL_LISTEN=off")
+	c.Env = append(os.Environ(), "PAWL_LISTEN=off", "TZ=UTC", "COLUMNS=1000")
 	out, err := c.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v:\n%s", err, out)
 	}
-	for _, want := range []string{`"action":"acked"`, `"action":"dead"`, `"operation_id"`, `"receipts"`,
-		`the server is being moved`} {
+	for _, want := range wants {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %s in\n%s", want, out)
 		}
