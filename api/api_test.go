@@ -93,6 +93,8 @@ func TestValidation(t *testing.T) {
 		{"/v1/lease", `{"topics":"mail"}`, "", 422, "topics"},
 		{"/v1/lease", `{}`, "text/plain", 415, ""},
 		{"/v1/extend", `{"tokens":[1]}`, "", 422, "tokens[0]"},
+		{"/v1/extend", `{"tokens":["x",null],"by_seconds":null}`, "", 422, "tokens[1]"},
+		{"/v1/settle", `{"settlements":[null]}`, "", 422, "settlements[0]"},
 		{"/v1/settle", `{"settlements":[{"token":"x","verdict":"done"},{"verdict":"ack","after_seconds":1}]}`, "", 422,
 			"settlements[0].verdict settlements[1].after_seconds settlements[1].token"},
 		{"/v1/settle", `{"settlements":[{"token":"x","verdict":"ack","nope":1}]}`, "", 422, "settlements[0].nope"},

@@ -125,6 +125,9 @@ func decode(data []byte, v any) error {
 	err := d.Decode(v)
 	if err == nil {
 		if _, err = d.Token(); errors.Is(err, io.EOF) && bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+			if bytes.Contains(data, []byte("null")) { // a field may be null, an item of an array may not
+				return invalid(faultsIn(data, reflect.TypeOf(v).Elem(), ""))
+			}
 			return nil
 		}
 	}
@@ -171,7 +174,10 @@ func faultsOf(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
 			return []wire.Fault{{Field: path, Why: "must be an array"}}
 		}
 		for i, item := range items {
-			faults = append(faults, faultsOf(item, t.Elem(), path+"["+strconv.Itoa(i)+"]")...)
+			at := path + "[" + strconv.Itoa(i) + "]"
+			if faults = append(faults, faultsOf(item, t.Elem(), at)...); string(item) == "null" {
+				faults = append(faults, wire.Fault{Field: at, Why: "is null"})
+			}
 		}
 	case json.Unmarshal(data, reflect.New(t).Interface()) != nil:
 		return []wire.Fault{{Field: path, Why: "must be " + jsonKind(t)}}
