@@ -78,6 +78,8 @@ func TestLinksBetweenDocumentsLeadSomewhere(t *testing.T) {
 	for _, doc := range []string{"README.md", "README.zh-CN.md", "docs/operations.md", "docs/cli/README.md",
 		"docs/runbook/README.md", "docs/runbook/PawlTopicStalled.md", "DESIGN.md", "CONTRIBUTING.md",
 		"docs/guarantees.md", "docs/contract.md", "docs/configuration.md", "docs/workers.md", "docs/kafka.md",
+		"docs/api.md", "docs/clients.md", "docs/deploy.md", "docs/schedules.md", "clients/python/README.md",
+		"clients/typescript/README.md",
 		"docs/pipelines/wecom.md", "docs/pipelines/wecom.zh-CN.md"} {
 		text, err := os.ReadFile(doc)
 		if err != nil {
