@@ -366,7 +366,8 @@ func (x *exchange) editLetter() error {
 		}
 	}
 	id := x.r.PathValue("id")
-	changed, err := operate.EditLetter(ctx, ops, id, x.caller.name, cmp.Or(b.Edit, "body"), change)
+	changed, err := operate.EditLetter(ctx, ops, id, x.caller.name, cmp.Or(b.Edit, "body"),
+		x.reason(b.Reason), change)
 	if err != nil {
 		return err
 	}

@@ -124,6 +124,11 @@ func TestFormsAndRequestsAreAuditedAlike(t *testing.T) {
 			}
 			byForm.replayByForm()
 			replayByRequest(t, byRequest.shops[0].api, ada)
+			if edits := audited(t, byForm.store); !slices.ContainsFunc(edits, func(line string) bool {
+				return strings.Contains(line, `"action":"edit"`) && strings.Contains(line, `"reason":"because"`)
+			}) {
+				t.Error("the reason of an edit is lost")
+			}
 			form, request := waitFor(t, byForm.store, len(acts)+1), waitFor(t, byRequest.store, len(acts)+1)
 			if !slices.Equal(form, request) {
 				t.Errorf("by form:\n%s\nby request:\n%s", strings.Join(form, "\n"), strings.Join(request, "\n"))

@@ -52,6 +52,7 @@ content of a file.
 		},
 	}
 	e.add(c.Flags())
+	c.Flags().StringVar(&e.reason, "reason", "", "the reason, for the audit")
 	c.Flags().StringVar(&file, "body", "", "the new body is that of this `FILE`; - is stdin")
 	return c
 }
@@ -83,7 +84,7 @@ func (s *session) editOne(c *cobra.Command, id string, e *edits, file string) er
 	if s.dryRun {
 		return s.wouldEdit(c, ops, id, change)
 	}
-	changed, err := operate.EditLetter(ctx, ops, id, s.who(), how, change)
+	changed, err := operate.EditLetter(ctx, ops, id, s.who(), how, e.reason, change)
 	if err != nil {
 		return cannot(err, "edit dead letter %s", id)
 	}
@@ -112,6 +113,7 @@ func (s *session) wouldEdit(c *cobra.Command, ops *operate.Operations, id string
 
 // edits is how bodies are to be edited.
 type edits struct {
+	reason string // of dead edit
 	patch  string
 	editor bool
 }
@@ -139,7 +141,7 @@ func (e *edits) check(ids []string) error {
 
 // editByHand lets the user edit a dead letter, which stays dead.
 func (s *session) editByHand(ctx context.Context, ops *operate.Operations, id string) error {
-	changed, err := operate.EditLetter(ctx, ops, id, s.who(), "by hand", func(body []byte) ([]byte, error) {
+	changed, err := operate.EditLetter(ctx, ops, id, s.who(), "by hand", "", func(body []byte) ([]byte, error) {
 		return s.inEditor(ctx, body)
 	})
 	if err == nil && !changed {

@@ -91,7 +91,7 @@ func TestCodecOverKafka(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, body := range map[string]string{"small dead": small, "large dead": large} {
-		if changed, err := operate.EditLetter(ctx, ops, id, "who", "by hand", func(got []byte) ([]byte, error) {
+		if changed, err := operate.EditLetter(ctx, ops, id, "who", "by hand", "", func(got []byte) ([]byte, error) {
 			if string(got) != body {
 				t.Errorf("edit of %s gets %.60q", id, got)
 			}

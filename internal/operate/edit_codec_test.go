@@ -50,7 +50,7 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 		t.Errorf("patched: %v, %v", refused, err)
 	}
 	for _, body := range []string{"", "new"} {
-		if changed, err := EditLetter(t.Context(), ops, "a", "who", "by hand",
+		if changed, err := EditLetter(t.Context(), ops, "a", "who", "by hand", "because",
 			func([]byte) ([]byte, error) { return []byte(body), nil }); err != nil || !changed {
 			t.Fatal(changed, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -104,9 +105,9 @@ func (e *editor) amendment(ctx context.Context, r *store.Record, body []byte) (s
 		return store.Amendment{}, AuditEntry{}, err
 	}
 	entry := AuditEntry{ID: pawl.NewID(), At: now.UTC(), Who: e.who, Action: "edit", Count: 1,
-		OperationID: e.op.ID, Target: r.ID, Change: e.op.Edit}
+		OperationID: e.op.ID, Target: r.ID, Change: e.op.Edit, Reason: e.op.Reason}
 	if why, yes := unreadable(&r.Message); yes {
-		entry.Reason = "what was there cannot be read: " + why
+		entry.Reason = strings.TrimPrefix(entry.Reason+"; ", "; ") + "what was there cannot be read: " + why
 	} else {
 		entry.original(r.Body)
 	}
@@ -174,7 +175,7 @@ func (e *editor) marked(ctx context.Context, id string) error {
 
 // EditLetter changes the body of one dead letter to what change makes of it, and
 // leaves it dead. It reports whether it is another one now.
-func EditLetter(ctx context.Context, os *Operations, id, who, how string,
+func EditLetter(ctx context.Context, os *Operations, id, who, how, reason string,
 	change func([]byte) ([]byte, error)) (bool, error) {
 	r, err := os.Look.Get(ctx, id)
 	if err != nil {
@@ -189,7 +190,7 @@ func EditLetter(ctx context.Context, os *Operations, id, who, how string,
 	if _, unread := unreadable(&r.Message); err != nil || string(body) == string(r.Body) && !unread {
 		return false, err
 	}
-	e := &editor{Operations: os, op: &Operation{ID: pawl.NewID(), Edit: how}, who: who}
+	e := &editor{Operations: os, op: &Operation{ID: pawl.NewID(), Edit: how, Reason: reason}, who: who}
 	a, entry, err := e.amendment(ctx, &r, body)
 	if err != nil {
 		return false, err

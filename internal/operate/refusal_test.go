@@ -115,7 +115,7 @@ func TestEditAuditsWhatWasTaken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := newMorgue(t, 1)
 				m.dieAt = c.dieAt
-				changed, err := EditLetter(t.Context(), m.operations(t), "00000", "who", "by hand",
+				changed, err := EditLetter(t.Context(), m.operations(t), "00000", "who", "by hand", "",
 					func([]byte) ([]byte, error) {
 						if c.race {
 							if _, err := m.Store.Replay(t.Context(), "", "00000"); err != nil {
