@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -109,9 +110,7 @@ func TestFormsAndRequestsAreAuditedAlike(t *testing.T) {
 			for _, a := range acts {
 				path := strings.NewReplacer("{topic}", a.target, "{id}", a.target).Replace(a.route)
 				form := url.Values{"s:reason": {"because"}, "back": {"/console/"}}
-				for name, value := range a.form {
-					form[name] = value
-				}
+				maps.Copy(form, a.form)
 				answer, body := byForm.do(byForm.as(secretOf(api.Admin), http.MethodPost, "/console/do"+path, form))
 				if answer.StatusCode != http.StatusSeeOther {
 					t.Fatalf("%s: %d\n%s", path, answer.StatusCode, body)
