@@ -233,6 +233,13 @@ func (b *browser) complaints() []string {
 	return said
 }
 
+// settled waits until what takes the store longer is on the page, too.
+const settled = `new Promise(done => {
+	const end = Date.now() + 20000
+	const look = () => document.querySelector('[data-soon]') && Date.now() < end ? setTimeout(look, 50) : done(true)
+	look()
+})`
+
 // walk follows links to every kind of page, and looks at one of each. It returns them, with names left out.
 func (b *browser) walk() (kinds []string) {
 	b.Helper()
@@ -247,6 +254,7 @@ func (b *browser) walk() (kinds []string) {
 		kinds = append(kinds, kind)
 		b.at = link
 		inTab(b, chromedp.Navigate(link))
+		inTab(b, chromedp.Evaluate[bool](settled, chromedp.EvalAwaitPromise))
 		links = append(links, inTab(b, chromedp.Evaluate[[]string](
 			`[...document.querySelectorAll('a[href]')].filter(a => !a.hasAttribute('download')).map(a => a.href)`))...)
 		b.lookAt(kind)
