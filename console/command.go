@@ -36,7 +36,7 @@ type run struct {
 }
 
 // Path is the command in an address.
-func (r *run) Path() string { return strings.ReplaceAll(r.Command, " ", ".") }
+func (r run) Path() string { return strings.ReplaceAll(r.Command, " ", ".") }
 
 // sendCommand carries out the command of a form, and goes on to what became of it.
 func sendCommand(v *view) (any, error) {

@@ -76,6 +76,7 @@ func clockWords(second, minute, hour string, say func(string, ...any) string) st
 		return say("every %s hours at minute %d", everyHour, m)
 	}
 	var times []string
+	spans := false
 	for h := range strings.SplitSeq(hour, ",") {
 		from, to, ranged := strings.Cut(h, "-")
 		a, err := strconv.Atoi(from)
@@ -84,11 +85,14 @@ func clockWords(second, minute, hour string, say func(string, ...any) string) st
 		}
 		text := fmt.Sprintf("%02d:%02d", a, m)
 		if b, err := strconv.Atoi(to); ranged && err == nil {
-			text = say("each hour from %s to %s", text, fmt.Sprintf("%02d:%02d", b, m))
+			spans, text = true, say("each hour from %s to %s", text, fmt.Sprintf("%02d:%02d", b, m))
 		} else if ranged {
 			return say("minutes %s, hours %s", minute, hour)
 		}
 		times = append(times, text)
+	}
+	if spans {
+		return strings.Join(times, ", ")
 	}
 	return say("at %s", strings.Join(times, ", "))
 }

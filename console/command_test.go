@@ -1,0 +1,102 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store/memory"
+)
+
+// TestCommandForms tries a command by its form, and then carries it out: with what the form asks for and what the page
+// knows, in the name of the person. A viewer may not, and a failure says what to do.
+func TestCommandForms(t *testing.T) {
+	var calls []operate.CommandCall
+	command := operate.Command{Name: "x put", Use: "pawl x put NAME VALUE", Changes: true,
+		Flags: []operate.CommandFlag{{Name: "to", Type: "texts"}, {Name: "pipeline", Type: "text"}},
+		Run: func(_ context.Context, c operate.CommandCall) operate.CommandAnswer {
+			if c.Args[1] == "bad" {
+				return operate.CommandAnswer{Code: 2, Error: "the value is <b>bad</b>", Next: "write a good one"}
+			}
+			calls = append(calls, c)
+			return operate.CommandAnswer{Columns: []string{"NAME", ">N"}, Rows: [][]string{{"<i>a</i>", "1"}}}
+		}}
+	s := memory.New(memory.Config{})
+	door, err := api.New(s, api.Config{Access: api.Access{Tokens: []api.Token{
+		{Name: "vera", Secret: secretOf(api.Viewer), Role: api.Viewer},
+		{Name: "olga", Secret: secretOf(api.Operator), Role: api.Operator}}},
+		Rooms: api.Rooms{Commands: func() []operate.Command { return []operate.Command{command} }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(Config{API: door, BasePath: "/console"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close(); door.Close() })
+	r := &rig{t, s, k}
+	post := func(role, value string, more url.Values) (*http.Response, string) {
+		form := url.Values{"w:args": {"it", value}, "w:flags.to": {"one two\n\nthree"}, "w:flags.pipeline": {"p"}}
+		for name, values := range more {
+			form[name] = values
+		}
+		return r.do(r.as(secretOf(role), http.MethodPost, "/console/commands/x.put", form))
+	}
+	if answer, _ := post(api.Viewer, "good", nil); answer.StatusCode != http.StatusForbidden || len(calls) > 0 {
+		t.Errorf("a viewer: %d, %d calls", answer.StatusCode, len(calls))
+	}
+	answer, body := post(api.Operator, "bad", nil)
+	if answer.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(body, "the value is &lt;b&gt;bad") ||
+		!strings.Contains(body, "write a good one") {
+		t.Errorf("a bad value: %d\n%s", answer.StatusCode, body)
+	}
+	answer, _ = post(api.Operator, "good", url.Values{"b:dry_run": {"true"}})
+	page := r.get(secretOf(api.Operator), answer.Header.Get("Location"))
+	if !strings.Contains(page, "&lt;i&gt;a&lt;/i&gt;") || !strings.Contains(page, `value="three"`) || len(calls) != 1 ||
+		!calls[0].DryRun {
+		t.Errorf("a dry run: %+v\n%s", calls, page)
+	}
+	answer, _ = post(api.Operator, "good", url.Values{"back": {"/console/state"}})
+	if to := answer.Header.Get("Location"); to != "/console/state" || len(calls) != 2 || calls[1].DryRun ||
+		calls[1].Who != "olga" || !slices.Equal(calls[1].Flags["to"], []string{"one two", "three"}) {
+		t.Errorf("the real run goes on to %q: %+v", to, calls)
+	}
+}
+
+// TestCronWords says expressions in both languages.
+func TestCronWords(t *testing.T) {
+	for expr, want := range map[string][2]string{
+		"30 2 * * 1-5":    {"at 02:30, on Monday to Friday", "周一至周五02:30"},
+		"@daily":          {"at 00:00", "00:00"},
+		"*/5 * * * *":     {"every 5 minutes", "每 5 分钟"},
+		"0 9,17 1 JAN *":  {"at 09:00, 17:00, on day 1 of the month, in January", "一月每月 1 日09:00, 17:00"},
+		"15 * * * 5#3":    {"each hour at minute 15, on 5#3", "5#3每小时第 15 分"},
+		"0 8-18 * * *":    {"each hour from 08:00 to 18:00", "08:00 至 18:00 每小时"},
+		"*/10 * * * * *":  {"seconds */10, minutes *, hours *", "秒 */10、分 *、时 *"},
+		"no expression":   {"no expression", "no expression"},
+		"0 0 L * SUN,SAT": {"at 00:00, on day L of the month, or on Sunday, Saturday", "或周日, 周六每月 L 日00:00"},
+	} {
+		if got := [2]string{cronWords(expr, english), cronWords(expr, zh)}; got != want {
+			t.Errorf("%s: %q, want %q", expr, got, want)
+		}
+	}
+}
+
+// TestRunbookIsShown renders every page of the runbook.
+func TestRunbookIsShown(t *testing.T) {
+	r := newRig(t, nil)
+	for _, line := range runbookIndex() {
+		page := r.get(secretOf(api.Viewer), "/console/runbook/"+line.Name)
+		if !strings.Contains(page, "<h1>"+line.Name+"</h1>") || strings.Contains(page, "](") || strings.Contains(page, "**") {
+			t.Errorf("%s is not rendered:\n%s", line.Name, page)
+		}
+		if len(line.Meaning) == 0 {
+			t.Errorf("%s has no meaning", line.Name)
+		}
+	}
+}
