@@ -256,7 +256,8 @@ func (b *browser) walk() (kinds []string) {
 		inTab(b, chromedp.Navigate(link))
 		inTab(b, chromedp.Evaluate[bool](settled, chromedp.EvalAwaitPromise))
 		links = append(links, inTab(b, chromedp.Evaluate[[]string](
-			`[...document.querySelectorAll('a[href]')].filter(a => !a.hasAttribute('download')).map(a => a.href)`))...)
+			`[...document.querySelectorAll('a[href]')].filter(a => !a.hasAttribute('download'))
+				.map(a => new URL(a.getAttribute('href'), location).href)`))...)
 		b.lookAt(kind)
 	}
 	return kinds

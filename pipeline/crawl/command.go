@@ -26,7 +26,7 @@ func Kind() pipeline.Kind {
 func command() pipeline.Command {
 	return pipeline.Command{
 		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "URLs",
-		MaxArgs: -1, Commands: []pipeline.Command{tryCommand()},
+		MaxArgs: -1, Commands: []pipeline.Command{tryCommand(), hostsCommand()},
 		Long: `Crawls from the given URLs along their links, and writes a record of every page to a
 file. Pages are known by their canonical URL and stored once. robots.txt is obeyed,
 hosts are asked two requests at a time, and are left alone for as long as they ask.
