@@ -243,21 +243,24 @@ const settled = `new Promise(done => {
 // walk follows links to every kind of page, and looks at one of each. It returns them, with names left out.
 func (b *browser) walk() (kinds []string) {
 	b.Helper()
-	links := []string{b.base}
+	type link struct{ from, to string }
+	links := []link{{to: b.base}}
 	for len(links) > 0 {
-		link := links[0]
+		next := links[0]
 		links = links[1:]
-		kind, ok := b.kindOf(link)
-		if !ok || slices.Contains(kinds, kind) {
+		kind, ok := b.kindOf(next.to)
+		if !ok || slices.Contains(kinds, kind) || kind == "messages/*" && next.from != "messages" { // others may be gone
 			continue
 		}
 		kinds = append(kinds, kind)
-		b.at = link
-		inTab(b, chromedp.Navigate(link))
+		b.at = next.to
+		inTab(b, chromedp.Navigate(next.to))
 		inTab(b, chromedp.Evaluate[bool](settled, chromedp.EvalAwaitPromise))
-		links = append(links, inTab(b, chromedp.Evaluate[[]string](
+		for _, to := range inTab(b, chromedp.Evaluate[[]string](
 			`[...document.querySelectorAll('a[href]')].filter(a => !a.hasAttribute('download'))
-				.map(a => new URL(a.getAttribute('href'), location).href)`))...)
+				.map(a => new URL(a.getAttribute('href'), location).href)`)) {
+			links = append(links, link{kind, to})
+		}
 		b.lookAt(kind)
 	}
 	return kinds
