@@ -148,6 +148,8 @@ func (s *session) rooms() api.Rooms {
 			if opened != nil {
 				defer func() { _ = opened.Close() }()
 			}
+			found = append(found, s.pipelineFindings(ctx, opened)...)
+			found = append(found, missingPrograms(serve.Kinds())...)
 			for i := range found {
 				found[i].Detail = s.redactor.Redact(found[i].Detail)
 			}

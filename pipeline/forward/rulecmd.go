@@ -93,7 +93,11 @@ func listCommand(ctx context.Context, in *pipeline.Invocation) error {
 	return in.Rows([]string{"ID", "SOURCE", "TARGETS", "PRIORITY", "MODE", "FILTERS", "ENABLED", "UPDATED BY"}, all,
 		func(i int) []string {
 			x := all[i]
-			return []string{strconv.FormatInt(x.ID, 10), x.Source.String(), places(x.Targets),
+			targets := places(x.Targets)
+			if len(x.Disabled) > 0 {
+				targets += " (off: " + places(x.Disabled) + ")"
+			}
+			return []string{strconv.FormatInt(x.ID, 10), x.Source.String(), targets,
 				levelText(x.Priority), x.Mode,
 				strings.Join(x.Filters, " "), strconv.FormatBool(x.Enabled), x.UpdatedBy}
 		})
