@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,9 +43,7 @@ func TestCommandForms(t *testing.T) {
 	r := &rig{t, s, k}
 	post := func(role, value string, more url.Values) (*http.Response, string) {
 		form := url.Values{"w:args": {"it", value}, "w:flags.to": {"one two\n\nthree"}, "w:flags.pipeline": {"p"}}
-		for name, values := range more {
-			form[name] = values
-		}
+		maps.Copy(form, more)
 		return r.do(r.as(secretOf(role), http.MethodPost, "/console/commands/x.put", form))
 	}
 	if answer, _ := post(api.Viewer, "good", nil); answer.StatusCode != http.StatusForbidden || len(calls) > 0 {

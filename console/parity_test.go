@@ -17,9 +17,9 @@ var withoutButton = map[string]string{
 // TestEveryChangeHasItsButton looks for each route of the API that changes something in what the pages offer. Commands
 // without a route of their own have a form by themselves: TestOfferedCommandsHaveAPage of internal/cli.
 func TestEveryChangeHasItsButton(t *testing.T) {
-	all := ""
+	var all strings.Builder
 	for _, text := range sources(t) {
-		all += text
+		all.WriteString(text)
 	}
 	for _, r := range api.Routes() {
 		if r.Method != http.MethodPost || strings.HasPrefix(r.Console, "(") {
@@ -29,7 +29,7 @@ func TestEveryChangeHasItsButton(t *testing.T) {
 		path := strings.TrimPrefix(regexp.MustCompile(`\{\w+\}`).ReplaceAllString(r.Path, "%s"), "/v1")
 		asked := regexp.MustCompile(`(post\([^\n]*"|Act [^\n]*"/v1)` + regexp.QuoteMeta(path) + `"`)
 		kind := strings.TrimPrefix(path, "/dead/")
-		has := asked.MatchString(all) || strings.Contains(all, `"Kind" "`+kind+`"`) // of many: one form plans them all
+		has := asked.MatchString(all.String()) || strings.Contains(all.String(), `"Kind" "`+kind+`"`) // of many: one form plans them all
 		switch {
 		case !has && withoutButton[name] == "":
 			t.Errorf("%s has no button, and no reason why", name)

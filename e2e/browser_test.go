@@ -47,7 +47,7 @@ topics:
   orders: { handler: exec, command: "cat >/dev/null; sleep 0.02", order: key }
 schedules:
   nightly: { cron: "30 2 * * 1-5", zone: Europe/Berlin, topic: reports, json: '{"report":"nightly"}' }
-  poll: { every: 1s, topic: orders, json: '{"poll":1}' }
+  poll: { every: 1s, topic: reports, json: '{"poll":1}' }
 pipelines:
   telegram: { kind: forward, token: "777:SIM", api_url: "http://127.0.0.1:1" }
 `
@@ -249,8 +249,8 @@ func (b *browser) walk() (kinds []string) {
 		next := links[0]
 		links = links[1:]
 		kind, ok := b.kindOf(next.to)
-		if !ok || slices.Contains(kinds, kind) || kind == "messages/*" && next.from != "messages" { // others may be gone
-			continue
+		if !ok || slices.Contains(kinds, kind) || kind == "messages/*" && next.from != "messages" {
+			continue // a message that another page names may be done
 		}
 		kinds = append(kinds, kind)
 		b.at = next.to
