@@ -29,7 +29,8 @@ func TestEveryChangeHasItsButton(t *testing.T) {
 		path := strings.TrimPrefix(regexp.MustCompile(`\{\w+\}`).ReplaceAllString(r.Path, "%s"), "/v1")
 		asked := regexp.MustCompile(`(post\([^\n]*"|Act [^\n]*"/v1)` + regexp.QuoteMeta(path) + `"`)
 		kind := strings.TrimPrefix(path, "/dead/")
-		has := asked.MatchString(all.String()) || strings.Contains(all.String(), `"Kind" "`+kind+`"`) // of many: one form plans them all
+		has := asked.MatchString(all.String()) ||
+			strings.Contains(all.String(), `"Kind" "`+kind+`"`) // of many: one form plans them all
 		switch {
 		case !has && withoutButton[name] == "":
 			t.Errorf("%s has no button, and no reason why", name)
