@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch/internal/limit"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // throttle says what may begin now.
@@ -192,7 +193,7 @@ func (d *throttle) recall(t *topic, which func(*heldRun) bool) {
 // sendAway releases a run until it is its turn.
 func (d *throttle) sendAway(h heldRun, wait time.Duration) {
 	after := h.by.inner.Away(h.key, wait)
-	d.settler.giveBack(h.run, min(after, pawl.MaxDelay), "limited by "+h.by.name)
+	d.settler.giveBack(h.run, min(after, pawl.MaxDelay), store.LimitedBy(h.by.name))
 }
 
 // openAt sees to it that a topic is looked at again in time.

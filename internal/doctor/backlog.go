@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -169,7 +168,7 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 			return err
 		}
 		looked++
-		reason, released := strings.CutPrefix(r.Reason, "released: ")
+		cause := r.Cause()
 		last := store.Attempt{}
 		if n := len(r.History); n > 0 {
 			last = r.History[n-1]
@@ -180,8 +179,8 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 		case again:
 			kinds[last.Kind]++
 			said[last.Kind] = last.Error
-		case released && !strings.HasPrefix(reason, "limited by "):
-			back, backSaid = back+1, reason
+		case cause.Code == store.CauseReleased && cause.By != "":
+			back, backSaid = back+1, cause.By
 		}
 	}
 	failed := 0

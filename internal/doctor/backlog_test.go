@@ -45,7 +45,7 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 			want: "the downstream refuses work for now: 8 of 8"},
 		"given back": {then: settle(store.Release, false, "", "503 Service Unavailable"),
 			want: "given back or throttled: 503 Service"},
-		"our limit": {then: settle(store.Release, false, "", "limited by api"), want: ""},
+		"our limit": {then: settle(store.Release, false, "", store.LimitedBy("api")), want: ""},
 		"one key": {key: func(i int) []byte { return fmt.Append(nil, "k", min(i, 1)) }, wait: 2 * time.Minute,
 			want: `29 of the first 29 that wait have the key "k1"`},
 		"more keys": {key: func(i int) []byte { return fmt.Append(nil, "k", i%10) }, wait: 2 * time.Minute, want: ""},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/observe"
@@ -181,6 +180,7 @@ func UTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 	r, last := x.record, x.last()
+	cause := r.Cause()
 	switch {
 	case last != nil && last.Throttled && last.NextAt.Equal(r.NotBefore):
 		x.say(SituationRetrying, last.EndedAt,
@@ -192,13 +192,11 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore))
 	case separate(r):
 		x.say(SituationDelayed, r.EnqueuedAt, "it was appended for %s", UTC(r.NotBefore))
-	case strings.HasPrefix(r.Reason, limitedReason):
-		limit := strings.TrimPrefix(r.Reason, limitedReason)
-		x.Limit = &limit
+	case cause.Code == store.CauseLimited:
+		x.Limit = &cause.By
 		x.say(SituationLimited, r.EnqueuedAt, "limit %q lets it begin at %s; waiting does not count as an attempt",
-			limit,
-			UTC(r.NotBefore))
-	case strings.HasPrefix(r.Reason, "released"):
+			cause.By, UTC(r.NotBefore))
+	case cause.Code == store.CauseReleased:
 		x.say(SituationDelayed, r.EnqueuedAt, "a worker gave it back for %s: %s; that does not count as an attempt",
 			UTC(r.NotBefore), r.Reason)
 	default:
@@ -286,7 +284,7 @@ func (x *explaining) unpaused(ctx context.Context, i store.Inspector, topic *sto
 	r, visible := x.record, x.visible(topic)
 	x.Served = service.served
 	x.then(time.Time{}, "the next worker with room claims it, by its rank")
-	if r.Reason == "replayed" {
+	if r.Cause().Code == store.CauseReplayed {
 		x.Replayed = findReplay(ctx, x.store, r, joined(r, topic))
 	}
 	switch {
@@ -294,7 +292,7 @@ func (x *explaining) unpaused(ctx context.Context, i store.Inspector, topic *sto
 		x.behind(before, visible)
 	case r.Rescues >= store.SuspectAfter:
 		x.suspected(ctx, topic, visible)
-	case r.Reason == "replayed":
+	case r.Cause().Code == store.CauseReplayed:
 		x.say(SituationReplayed, visible, "it was a dead letter%s", x.Replayed.in(r))
 	case service.limit != "":
 		return x.limited(ctx, i, topic, service, visible)
@@ -378,6 +376,3 @@ func (x *explaining) visible(topic *store.TopicStats) time.Time {
 	}
 	return since
 }
-
-// limitedReason begins the reason of what a limiter gave back.
-const limitedReason = "released: limited by "

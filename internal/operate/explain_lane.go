@@ -110,7 +110,7 @@ func (x *explaining) behind(a *ahead, visible time.Time) {
 // separate reports whether a delayed message is no part of its lane yet: it joins
 // that when it is due.
 func separate(r *store.Record) bool {
-	return r.Delay > 0 && r.Attempts+r.Rescues == 0 && r.Reason == "appended"
+	return r.Delay > 0 && r.Attempts+r.Rescues == 0 && r.Cause().Code == store.CauseAppended
 }
 
 // joined is when a message joined its lane, as its rank tells: a replayed one

@@ -178,7 +178,7 @@ var situations = []situation{
 	{"sent away by a limit", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.settle(store.Settlement{Verdict: store.Release, After: time.Minute,
-			Failure: store.Failure{Error: "limited by tenants"}})
+			Failure: store.Failure{Error: store.LimitedBy("tenants")}})
 	}, store.Delayed, SituationLimited, []string{`limit "tenants" lets it begin at 2026-03-01 12:01:00`},
 		"it is claimable", ""},
 	{"leased", func(e *explained) { e.append(pawl.Message{ID: "x"}); e.claim(store.Lease{}) },

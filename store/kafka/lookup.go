@@ -215,13 +215,14 @@ func (s *inspector) read(ctx context.Context, wire string, spans map[int32]span,
 
 // recordAt is what is known of a message at its place.
 func (s *inspector) recordAt(l *Lag, r *kgo.Record) store.Record {
-	rec := store.Record{Message: s.message(r), State: store.Waiting, EnqueuedAt: r.Timestamp, Reason: "appended"}
+	rec := store.Record{Message: s.message(r), State: store.Waiting, EnqueuedAt: r.Timestamp,
+		Reason: store.CauseAppended}
 	settings, _ := s.registry.settingsOf(l.Topic)
 	rec.Rank = settings.Rank(r.Timestamp, rec.Priority)
 	var f flight
 	f.remember(r)
 	if t := f.trouble; t != nil {
-		rec.Replays, rec.History, rec.Reason = t.replays, t.history, "replayed"
+		rec.Replays, rec.History, rec.Reason = t.replays, t.history, store.CauseReplayed
 	}
 	if r.Offset < l.Committed || l.cp.Has(r.Offset) {
 		rec.State = store.Acked

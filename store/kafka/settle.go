@@ -108,7 +108,7 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 		e.endRun(l, now, st.Closes())
 	case store.Release:
 		if f.trouble != nil {
-			f.trouble.reason = "released"
+			f.trouble.reason = store.CauseReleased
 		}
 		e.clearTry(f)
 		e.endRun(l, now, st.Closes())

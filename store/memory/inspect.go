@@ -236,7 +236,7 @@ func (s *inspector) replay(m *message, to string, keep bool) error {
 		m.Topic = to
 	}
 	m.State, m.DeadAt, m.Kind, m.Fingerprint = "", time.Time{}, "", ""
-	m.Rescues, m.Lonely, m.Reason, m.Resolved = 0, 0, "replayed", nil
+	m.Rescues, m.Lonely, m.Reason, m.Resolved = 0, 0, store.CauseReplayed, nil
 	if !keep {
 		m.Attempts = 0
 	}

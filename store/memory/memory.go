@@ -177,7 +177,7 @@ func (s *core) append(now time.Time, id string, m pawl.Message) (duplicateOf str
 		return first
 	}
 	t.totals.Appended++
-	r := &message{Record: store.Record{Message: own(m), EnqueuedAt: now, Reason: "appended"}}
+	r := &message{Record: store.Record{Message: own(m), EnqueuedAt: now, Reason: store.CauseAppended}}
 	s.messages[id] = r
 	s.place(t, r, now.Add(m.Delay), now)
 	return ""

@@ -77,7 +77,7 @@ func (s *core) settle(now time.Time, st *store.Settlement) bool {
 		m.fail(now, st, now.Add(st.Closes()))
 		s.end(l, now, st.Closes())
 	case store.Release:
-		m.Reason = sqlstore.ReleasedReason(&st.Failure)
+		m.Reason = store.ReleasedReason(&st.Failure)
 		s.end(l, now, st.Closes())
 	}
 	return true

@@ -65,9 +65,9 @@ func (s *inspector) readRecord(r row) (rec store.Record, err error) {
 	}
 	rec.Attempts, rec.Rescues, rec.Lonely, rec.Reason = r.int4(9), r.int4(10), r.int4(11), r.text(12)
 	if rec.Reason == "" {
-		rec.Reason = "appended"
+		rec.Reason = store.CauseAppended
 		if rec.Replays > 0 {
-			rec.Reason = "replayed"
+			rec.Reason = store.CauseReplayed
 		}
 	}
 	for _, text := range r.texts(13) {

@@ -261,7 +261,7 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 		w.fail(to, st, m, st.Closes())
 		w.end(to, tok, st.Closes())
 	case store.Release:
-		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, sqlstore.ReleasedReason(&st.Failure))
+		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, store.ReleasedReason(&st.Failure))
 		w.end(to, tok, st.Closes())
 	}
 	return true

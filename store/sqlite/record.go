@@ -93,7 +93,7 @@ func (k *work) record1(r row) (f found, err error) {
 	}
 	f = found{seq: r.int(0), forget: r.int(32), death: r.int(33), Record: store.Record{
 		Message: m, State: store.Waiting, Rank: r.int(3), EnqueuedAt: moment(r.int(4)), Replays: int(r.int(5)),
-		Attempts: int(r.int(13)), Rescues: int(r.int(14)), Lonely: int(r.int(15)), Reason: "appended",
+		Attempts: int(r.int(13)), Rescues: int(r.int(14)), Lonely: int(r.int(15)), Reason: store.CauseAppended,
 	}}
 	if r[16] != nil {
 		f.Reason = r.text(16)

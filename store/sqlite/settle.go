@@ -372,7 +372,7 @@ func (s *settler) item(l *lease, i int) (ended bool, err error) {
 			return false, err
 		}
 	default: // release
-		if _, err := s.db.exec(setReason, e.seq, sqlstore.ReleasedReason(&it.Failure)); err != nil {
+		if _, err := s.db.exec(setReason, e.seq, store.ReleasedReason(&it.Failure)); err != nil {
 			return false, err
 		}
 	}

@@ -80,14 +80,6 @@ func RescuedAttempt(attempts int, owner string, started, until, hard time.Time) 
 	}
 }
 
-// ReleasedReason is the reason of a message that was given back.
-func ReleasedReason(f *store.Failure) string {
-	if f.Error == "" {
-		return "released"
-	}
-	return "released: " + store.Text(f.Error)
-}
-
 // EncodeAttempt makes the row of an attempt.
 func EncodeAttempt(a store.Attempt) []byte {
 	b, _ := json.Marshal(a) // texts and times of this century always marshal

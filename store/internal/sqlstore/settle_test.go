@@ -44,10 +44,3 @@ func TestAttemptsSurviveTheirEncoding(t *testing.T) {
 		}
 	}
 }
-
-func TestReleasesSayWhy(t *testing.T) {
-	if a, b := ReleasedReason(&store.Failure{}), ReleasedReason(&store.Failure{Error: "draining"}); a != "released" ||
-		b != "released: draining" {
-		t.Fatal(a, b)
-	}
-}

@@ -1,0 +1,46 @@
+package store
+
+import "strings"
+
+// Cause is the reason of a record as a code, for programs: nothing else reads the words.
+type Cause struct {
+	Code string // [CauseAppended] …; empty: a failure or death, of which History tells
+	By   string // the limit, or the words of whoever released it
+}
+
+// The codes of causes.
+const (
+	CauseAppended = "appended"
+	CauseReplayed = "replayed"
+	CauseReleased = "released"
+	CauseLimited  = "limited" // released by a limit
+)
+
+const limitedBy = "limited by "
+
+// LimitedBy is the error of a release by a limit.
+func LimitedBy(limit string) string { return limitedBy + limit }
+
+// ReleasedReason is the reason that a release leaves.
+func ReleasedReason(f *Failure) string {
+	if f.Error == "" {
+		return CauseReleased
+	}
+	return CauseReleased + ": " + Text(f.Error)
+}
+
+// Cause returns the reason of the record as a code.
+func (r *Record) Cause() Cause {
+	if r.Reason == CauseAppended || r.Reason == CauseReplayed {
+		return Cause{Code: r.Reason}
+	}
+	said, released := strings.CutPrefix(r.Reason, CauseReleased)
+	if !released {
+		return Cause{}
+	}
+	said = strings.TrimPrefix(said, ": ")
+	if limit, limited := strings.CutPrefix(said, limitedBy); limited {
+		return Cause{CauseLimited, limit}
+	}
+	return Cause{CauseReleased, said}
+}
