@@ -72,9 +72,20 @@ func (s *slo) availability(at *site) error {
 	const workers, lease, topic = 3, 2 * time.Second, "available"
 	var all [workers]*process
 	var err error
+	var works atomic.Int64 // how often a worker said that it carried something out
 	start := func(i int) {
 		if all[i], err = at.start(topic, lease, forever); err == nil {
 			err = all[i].begin()
+		}
+		if err == nil {
+			go func(p *process) {
+				for {
+					if _, err := p.says("works"); err != nil {
+						return
+					}
+					works.Add(1)
+				}
+			}(all[i])
 		}
 	}
 	for i := range all {
@@ -89,21 +100,24 @@ func (s *slo) availability(at *site) error {
 			}
 		}
 	}()
-	seconds, idle, kills, acked := 0, 0, 0, int64(0)
+	seconds, idle, kills, seen := 0, 0, 0, int64(0)
 	for began, next := time.Now(), time.Now().Add(5*time.Second); time.Since(began) < s.faults; time.Sleep(time.Second) {
+		stats, err := at.topics.Stats(s.ctx, topic) // what waits now has waited since the last look
+		if err != nil || len(stats) > 1 {
+			return fmt.Errorf("figures of %d topics: %w", len(stats), err)
+		}
 		if err := at.fill(s.ctx, topic, 500); err != nil {
 			return err
 		}
-		stats, err := at.topics.Stats(s.ctx, topic)
-		if err != nil || len(stats) != 1 {
-			return fmt.Errorf("figures of %d topics: %w", len(stats), err)
+		if len(stats) == 0 {
+			continue
 		}
-		if now := stats[0].Acked; seconds == 0 && now == 0 {
+		if now := works.Load(); seconds == 0 && now == 0 {
 			continue // the first message is still to come
-		} else if seconds++; now == acked && stats[0].Waiting > 0 {
+		} else if seconds++; now == seen && stats[0].Waiting > 0 {
 			idle++
 		} else {
-			acked = now
+			seen = now
 		}
 		if time.Now().After(next) {
 			i := rand.IntN(workers)

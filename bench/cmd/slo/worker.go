@@ -45,7 +45,10 @@ func worker() error {
 	defer func() { _ = s.Close() }()
 	var last atomic.Int64
 	d, err := dispatcher(s, topic, lease, mode == empties, func() {
-		last.Store(time.Now().UnixNano())
+		now := time.Now().UnixNano()
+		if was := last.Swap(now); mode == forever && now-was > int64(50*time.Millisecond) {
+			fmt.Println("works")
+		}
 		if mode == holds {
 			fmt.Println("holds")
 			select {}
