@@ -56,4 +56,6 @@ func (l *txLayer[T]) AppendTx(ctx context.Context, tx T, batch Batch[pawl.Messag
 }
 
 // AckTx implements [TxStore].
-func (l *txLayer[T]) AckTx(ctx context.Context, tx T, token pawl.Token) error { return l.inner.AckTx(ctx, tx, token) }
+func (l *txLayer[T]) AckTx(ctx context.Context, tx T, token pawl.Token) error {
+	return l.inner.AckTx(ctx, tx, token)
+}

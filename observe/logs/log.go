@@ -64,15 +64,15 @@ type Log struct {
 	root           *handler
 	encoders       sync.Pool
 
-	shards   []shard
-	most     uint64 // records in all shards
-	seq      atomic.Uint64
-	handed   atomic.Uint64 // the newest record that the sinks' queues have seen
-	awake    atomic.Bool   // the collector is about to look
-	wake     chan struct{}
-	closed   chan struct{}
-	once     sync.Once
-	done     sync.WaitGroup
+	shards []shard
+	most   uint64 // records in all shards
+	seq    atomic.Uint64
+	handed atomic.Uint64 // the newest record that the sinks' queues have seen
+	awake  atomic.Bool   // the collector is about to look
+	wake   chan struct{}
+	closed chan struct{}
+	once   sync.Once
+	done   sync.WaitGroup
 }
 
 // shard takes the records of some producers; each holds its lock for as long as a line is copied. A producer takes

@@ -64,7 +64,7 @@ func hostsOf(ctx context.Context, p parts, name string) (map[string]*hostStatus,
 		}
 		return all[id]
 	}
-	look, ok := store.As[store.Looker](p.store)
+	look, ok := store.As[store.Inspector](p.store)
 	if !ok {
 		return nil, &store.Error{Op: "list hosts", Code: store.ErrUnsupported}
 	}
