@@ -280,7 +280,7 @@ func TestFormsAreBounded(t *testing.T) {
 // TestTheLoginSlowsDown: after five failures an address waits, longer each time, whatever it sends then.
 func TestTheLoginSlowsDown(t *testing.T) {
 	r := newRig(t, nil)
-	login := func(token string) *http.Response {
+	login := func(token string) reply {
 		answer, _ := r.do(r.as("", http.MethodPost, "/console/login", url.Values{"token": {token}, "back": {"/console/topics"}}))
 		return answer
 	}

@@ -41,7 +41,7 @@ func TestCommandForms(t *testing.T) {
 	}
 	t.Cleanup(func() { k.Close(); door.Close() })
 	r := &rig{t, s, k}
-	post := func(role, value string, more url.Values) (*http.Response, string) {
+	post := func(role, value string, more url.Values) (reply, string) {
 		form := url.Values{"w:args": {"it", value}, "w:flags.to": {"one two\n\nthree"}, "w:flags.pipeline": {"p"}}
 		maps.Copy(form, more)
 		return r.do(r.as(secretOf(role), http.MethodPost, "/console/commands/x.put", form))

@@ -94,17 +94,28 @@ func (r *rig) as(secret, method, path string, form url.Values) *http.Request {
 	return q
 }
 
+// reply is what came back, but for its body.
+type reply struct {
+	StatusCode int
+	Status     string
+	Header     http.Header
+	cookies    []*http.Cookie
+}
+
+func (a reply) Cookies() []*http.Cookie { return a.cookies }
+
 // do carries out a request, and returns the answer and its body.
-func (r *rig) do(q *http.Request) (*http.Response, string) {
+func (r *rig) do(q *http.Request) (reply, string) {
 	r.t.Helper()
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, q)
-	answer := w.Result()
-	b, err := io.ReadAll(answer.Body)
+	got := w.Result()
+	defer func() { _ = got.Body.Close() }()
+	b, err := io.ReadAll(got.Body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return answer, string(b)
+	return reply{got.StatusCode, got.Status, got.Header, got.Cookies()}, string(b)
 }
 
 // get is the body of a page that is there.

@@ -54,6 +54,7 @@ type view struct {
 	in   bool // somebody is known to ask
 
 	Lang, Theme, Nonce string
+	Base, Prometheus   string // as the Config has them
 	Data               any
 	Soon               bool // something is still being read: the page is to be asked for again
 	Now                time.Time
@@ -61,7 +62,8 @@ type view struct {
 }
 
 func (k *Console) view(w http.ResponseWriter, r *http.Request, s *shop, p *page) *view {
-	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: time.Now(), Theme: cookieOf(r, themeCookie)}
+	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: time.Now(), Theme: cookieOf(r, themeCookie),
+		Base: k.config.BasePath, Prometheus: k.config.Prometheus}
 	v.Lang = language(cookieOf(r, langCookie), r.Header.Get("Accept-Language"))
 	return v
 }
@@ -312,9 +314,6 @@ func (v *view) Note() string { return v.note }
 // URL is the address of a page: {{$.URL "/topics/%s" .Topic}}.
 func (v *view) URL(path string, names ...any) string { return v.shop.base + fill(path, names...) }
 
-// Base is the address of what all stores have in common.
-func (v *view) Base() string { return v.k.config.BasePath }
-
 // Self is the address of this page with its filters.
 func (v *view) Self() string {
 	if v.r.Method != http.MethodGet {
@@ -392,6 +391,3 @@ func (v *view) Word(state any) string { return v.T(fmt.Sprint(state)) }
 
 // Whole reports whether the person may see all topics.
 func (v *view) Whole() bool { return v.in && v.who.Whole() }
-
-// Prometheus is the address of one that has figures of more than a day.
-func (v *view) Prometheus() string { return v.k.config.Prometheus }

@@ -236,11 +236,13 @@ type Waker interface {
 	Listen(ctx context.Context, topics ...string) (<-chan struct{}, error)
 }
 
-// TxStore is the optional interface for appends and acks in the caller's own transaction: the messages exist, and what is
-// acked is done, if, and only if, it commits. Tx is the driver's type (pgx.Tx, *sql.Tx). One that has ended, or failed so
-// that it cannot be committed any more, is refused with [ErrInvalid]. A caller's transaction that stays open stalls no
-// other caller, except where the store's own documentation says so.
+// TxStore is the optional interface for appends and acks in the caller's own transaction:
+// the messages exist, and what is acked is done, if, and only if, it commits. Tx is the
+// driver's type (pgx.Tx, *sql.Tx). One that has ended, or failed so that it cannot be
+// committed any more, is refused with [ErrInvalid]. A caller's transaction that stays
+// open stalls no other caller, except where the store's own documentation says so.
 type TxStore[Tx any] interface {
+	// AppendTx appends as [Store.Append] does.
 	AppendTx(ctx context.Context, tx Tx, batch Batch[pawl.Message]) ([]Receipt, error)
 
 	// AckTx acks what a token is the right to. If the lease has ended, it is [pawl.ErrLeaseLost], and nothing is

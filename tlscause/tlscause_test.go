@@ -47,8 +47,9 @@ func TestCauses(t *testing.T) {
 		"nothing":   {"http://127.0.0.1:1", nil, "", ""},
 	} {
 		transport := &http.Transport{TLSClientConfig: c.with}
-		_, err := (&http.Client{Transport: transport}).Get(c.url)
+		answer, err := (&http.Client{Transport: transport}).Get(c.url)
 		if err == nil {
+			_ = answer.Body.Close()
 			t.Fatalf("%s: no error", name)
 		}
 		if got := tlscause.Of(err, advice); c.want == "" && got != "" || !strings.Contains(got, c.want) {

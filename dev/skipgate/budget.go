@@ -37,8 +37,8 @@ func parseBudget(text string) (map[string]time.Duration, error) {
 }
 
 // judgeTimes prints the slowest packages, and returns how many took more than one and a half times their budget. Where
-// the machine is slower than the one of the budgets, or does other work, all packages take longer: each may then take as
-// much longer as the one in the middle does.
+// the machine is slower than the one of the budgets, or does other work, all packages take longer: each may then take
+// as much longer as the one in the middle does.
 func (r *report) judgeTimes(budget map[string]time.Duration) (over int) {
 	slowest := slices.SortedFunc(maps.Keys(r.took), func(a, b string) int { return cmp.Compare(r.took[b], r.took[a]) })
 	slower := r.slower(budget)

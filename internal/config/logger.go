@@ -248,8 +248,8 @@ func bindLogger(n *node) Logger {
 	format, _ := find[string](n, "format")
 	outputs := n.at("outputs")
 	if outputs == nil {
-		l.Outputs = []LogOutput{{Name: LogConsole, Type: LogConsole, JSON: format == logs.JSON, Buffer: buffer, Flush: flush,
-			Stream: "stderr"}}
+		l.Outputs = []LogOutput{{Name: LogConsole, Type: LogConsole, JSON: format == logs.JSON, Buffer: buffer,
+			Flush: flush, Stream: "stderr"}}
 		return l
 	}
 	for _, o := range outputs.items {

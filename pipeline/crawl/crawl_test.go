@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -419,23 +418,6 @@ func TestSeedWithoutRobotsIsADeadLetter(t *testing.T) {
 	}
 }
 
-func TestRetryAfterHeader(t *testing.T) {
-	for _, c := range []struct {
-		value, date string
-		want        time.Duration
-		ok          bool
-	}{
-		{"120", "", 2 * time.Minute, true}, {"0", "", 0, true}, {"99999999", "", maxRetryAfter, true},
-		{"", "", 0, false}, {"soon", "", 0, false}, {"-5", "", 0, false},
-		{"Wed, 21 Oct 2026 07:28:30 GMT", "Wed, 21 Oct 2026 07:28:00 GMT", 30 * time.Second, true},
-		{"Wed, 21 Oct 2026 07:27:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT", 0, true},
-	} {
-		if got, ok := retryAfter(c.value, c.date); got != c.want || ok != c.ok {
-			t.Errorf("%q at %q: %v, %v", c.value, c.date, got, ok)
-		}
-	}
-}
-
 func TestEveryFailureHasARow(t *testing.T) {
 	m, err := policy.NewMatrixOf(nil, Rules())
 	if err != nil {
@@ -498,47 +480,5 @@ func TestSitemaps(t *testing.T) {
 	}
 	if sum.Excluded != sitemapPart+10+1 || sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
 		t.Errorf("the account: %+v", sum) // many are disallowed, and one is elsewhere
-	}
-}
-
-// TestPagesSayWhatCrawlersMayDo has pages that ask crawlers not to keep them, or not to follow their links.
-func TestPagesSayWhatCrawlersMayDo(t *testing.T) {
-	header := func(values ...string) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			rw.Header()["X-Robots-Tag"] = values
-			text("text/html", links(r.URL.Path+"/link"))(rw, r)
-		}
-	}
-	meta := func(name, content string) http.HandlerFunc {
-		return func(rw http.ResponseWriter, r *http.Request) {
-			text("text/html", fmt.Sprintf("<meta name=%q content=%q>%s", name, content, links(r.URL.Path+"/link")))(rw, r)
-		}
-	}
-	pages := map[string]http.HandlerFunc{
-		"/": text("text/html", `<a rel="external NoFollow" href="/rel">x</a>`+
-			links("/meta", "/mine", "/other", "/none", "/tag", "/valued", "/foreign", "/noindex")),
-		"/rel": text("text/html", "rel"), "/meta": meta("ROBOTS", "index, NOFOLLOW"),
-		"/mine": meta("pawl", "nofollow"), "/other": meta("googlebot", "nofollow"), "/none": meta("robots", "none"),
-		"/tag": header("nofollow"), "/valued": header("max-snippet:-1, nofollow"),
-		"/foreign": header("otherbot: nofollow, noindex", "pawl: index"), "/noindex": header("otherbot: none", "noindex"),
-	}
-	for _, page := range []string{"/meta", "/mine", "/other", "/none", "/tag", "/valued", "/foreign", "/noindex"} {
-		pages[page+"/link"] = text("text/html", page)
-	}
-	w := newWeb(t, pages)
-	for ignore, want := range map[bool][]string{
-		false: {"/", "/foreign", "/foreign/link", "/meta", "/mine", "/noindex/link", "/other", "/other/link", "/tag", "/valued"},
-		true: {"/", "/foreign", "/foreign/link", "/meta", "/meta/link", "/mine", "/mine/link", "/noindex",
-			"/noindex/link", "/none", "/none/link", "/other", "/other/link", "/rel", "/tag", "/tag/link", "/valued",
-			"/valued/link"},
-	} {
-		r := &rig{T: t, dir: t.TempDir(), changed: map[string]any{"ignore-robots": ignore}}
-		sum, got, err := r.run(t.Context(), w.URL)
-		if paths := slices.Sorted(maps.Keys(got)); err != nil || !slices.Equal(paths, want) {
-			t.Errorf("ignore_robots %v: %v, pages\n%v, want\n%v", ignore, err, paths, want)
-		}
-		if sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
-			t.Errorf("ignore_robots %v: the account: %+v", ignore, sum)
-		}
 	}
 }

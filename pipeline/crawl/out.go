@@ -74,8 +74,8 @@ func writeJSON(file string, each func(pageWriter) error) error {
 	})
 }
 
-// columns of a table, in the order of the JSON. In a CSV file the module's fields have columns before the last one, which
-// has those that a program has set.
+// columns of a table, in the order of the JSON. In a CSV file the module's fields have columns before the last one,
+// which has those that a program has set.
 var columns = []string{"url", "final_url", "status", "depth", "title", "content_type", "charset", "bytes", "sha256",
 	"fetched_at", "etag", "links", "fields"}
 

@@ -36,7 +36,7 @@ func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map
 }
 
 func (k letterWork) amend(id string, amendments []*store.Amendment) (refused, err error) {
-	st, err := looks{k.work}.removable(id)
+	st, err := looks(k).removable(id)
 	switch {
 	case err != nil:
 		return nil, err

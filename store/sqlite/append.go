@@ -202,7 +202,7 @@ func (k *work) append(m *pawl.Message, id string) (duplicateOf string, err error
 	}
 	eid := sqlstore.EncodeID(id)
 	if m.Unique.Key != "" {
-		if duplicateOf, err = k.claimUnique(m, id, eid); err != nil || duplicateOf != "" {
+		if duplicateOf, err = (uniques{k}).claimUnique(m, id, eid); err != nil || duplicateOf != "" {
 			k.of(t.number).duplicates++
 			return duplicateOf, err
 		}

@@ -193,7 +193,7 @@ func (c *claimer) freeUntilClaimed(run []pawl.Delivery) error {
 		if d.Unique.For != pawl.UntilClaimed {
 			continue
 		}
-		if err := c.freeUnique(d.Topic, d.Unique, sqlstore.EncodeID(d.ID)); err != nil {
+		if err := (uniques{c.work}).freeUnique(d.Topic, d.Unique, sqlstore.EncodeID(d.ID)); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,7 @@ func (s *letters) replayAll(ctx context.Context, topic string, keep bool, ids []
 
 // dead is the place of a dead letter; nil if there is none with that id.
 func (k letterWork) dead(op, id string) (st *removable, refused, err error) {
-	st, err = looks{k.work}.removable(id)
+	st, err = looks(k).removable(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,7 +105,7 @@ func (k letterWork) replay(id, to string, keep bool) (refused, err error) {
 		}
 	}
 	if e.unique.Key != "" && e.unique.For <= 0 {
-		first, err := k.takeUnique(t.Name, e.unique, e.id)
+		first, err := uniques(k).takeUnique(t.Name, e.unique, e.id)
 		if err != nil {
 			return nil, err
 		}

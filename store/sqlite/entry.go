@@ -87,7 +87,7 @@ func (k *work) entry(seq int64) (e *entry, err error) {
 
 // leave frees the unique key that a message held while it lived.
 func (k *work) leave(e *entry) error {
-	if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+	if err := (uniques{k}).freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
 		return err
 	}
 	if e.lane == 0 {
@@ -107,7 +107,7 @@ func (k *work) ack(e *entry) error {
 		_, err := k.db.exec(insertAcked, e.seq, k.now, k.now+micros(t.Retain))
 		return err
 	}
-	if err := k.freeUnique(t.Name, e.unique, e.id); err != nil {
+	if err := (uniques{k}).freeUnique(t.Name, e.unique, e.id); err != nil {
 		return err
 	}
 	if e.tried {

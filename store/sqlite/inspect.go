@@ -281,7 +281,7 @@ func (k looks) takeOut(st *removable) error {
 		return err
 	}
 	return k.withdraw(st, func() error {
-		if err := k.freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
+		if err := uniques(k).freeUnique(k.topics.byNumber[e.topic].Name, e.unique, e.id); err != nil {
 			return err
 		}
 		return k.forget(st.seq)

@@ -83,7 +83,7 @@ func (k looks) figures(names []string) (map[int64]*store.TopicStats, error) {
 	)
 	for number, st := range by {
 		if err == nil {
-			st.Deaths, err = k.deathsIn(number)
+			st.Deaths, err = deaths(k).deathsIn(number)
 		}
 		if sqlstore.Waiting(st) > 0 && err == nil {
 			st.OldestWaiting, err = k.oldest(number, st.Topic)

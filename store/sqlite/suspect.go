@@ -85,20 +85,23 @@ func (c *claimer) among(w want, do func(r row, suspect int64) error) error {
 
 // solitary takes the first message of a topic that is to be alone, if it may.
 func (c *claimer) solitary(w want) (bool, error) {
-	if found, err := c.waits(w.topic, c.terms.For); err != nil || !found {
+	if found, err := (deaths{c.work}).waits(w.topic, c.terms.For); err != nil || !found {
 		return false, err
 	}
 	w.Limit, w.run, w.alone = 1, 1, true
 	return true, c.take(w)
 }
 
+// deaths is what is done with deaths in company.
+type deaths struct{ *work }
+
 // waits reports whether a message waits in a topic that is to be alone, and may be.
-func (k *work) waits(t *topic, lease time.Duration) (bool, error) {
+func (k deaths) waits(t *topic, lease time.Duration) (bool, error) {
 	if _, found, err := first(k.db, hasAlone, t.number); err != nil || !found {
 		return false, err
 	}
-	deaths, err := k.deathsIn(t.number)
-	return err == nil && !deaths.Until(lease).After(moment(k.now)), err
+	died, err := k.deathsIn(t.number)
+	return err == nil && !died.Until(lease).After(moment(k.now)), err
 }
 
 // Solitary implements [store.Solitude].
@@ -110,7 +113,7 @@ func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...stri
 			if t == nil || t.paused(k.now) {
 				continue
 			}
-			if found, err := k.waits(t, lease); err != nil || found {
+			if found, err := (deaths{k}).waits(t, lease); err != nil || found {
 				name = topic
 				return err
 			}
@@ -121,12 +124,12 @@ func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...stri
 }
 
 // deathsIn are the last deaths in company in a topic.
-func (k *work) deathsIn(topic int64) (deaths store.Deaths, err error) {
+func (k deaths) deathsIn(topic int64) (last store.Deaths, err error) {
 	err = k.db.query(selectDeaths, func(r row) error {
-		deaths = deaths.Add(r.text(1), moment(r.int(2)))
+		last = last.Add(r.text(1), moment(r.int(2)))
 		return nil
 	}, topic)
-	return deaths, err
+	return last, err
 }
 
 // owner is who died in a topic.
@@ -136,8 +139,8 @@ type owner struct {
 }
 
 // died notes deaths in company, and forgets older ones.
-func (k *work) died(deaths map[owner]int64) error {
-	for who, at := range deaths {
+func (k deaths) died(ended map[owner]int64) error {
+	for who, at := range ended {
 		if _, err := k.db.exec(addDeath, who.topic, who.name, at); err != nil {
 			return err
 		}

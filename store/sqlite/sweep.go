@@ -94,13 +94,13 @@ func (k *work) rescueAll() error {
 	if err != nil {
 		return err
 	}
-	deaths := map[owner]int64{}
+	ended := map[owner]int64{}
 	for _, lane := range lanes {
-		if err := k.rescue(lane, deaths); err != nil {
+		if err := k.rescue(lane, ended); err != nil {
 			return err
 		}
 	}
-	if err := k.died(deaths); err != nil {
+	if err := (deaths{k}).died(ended); err != nil {
 		return err
 	}
 	cols, _, err := first(k.db, firstOver)

@@ -17,10 +17,13 @@ const (
 	freeUnique   = `DELETE FROM pawl_uniq WHERE ukey = ? AND until = 0 AND id = ?`
 )
 
+// uniques is what is done with unique keys.
+type uniques struct{ *work }
+
 // claimUnique takes the unique key of a message that is to be appended, or
 // returns the id of the message that was there first: with the same id, or with
 // the same key.
-func (k *work) claimUnique(m *pawl.Message, id string, eid []byte) (first string, err error) {
+func (k uniques) claimUnique(m *pawl.Message, id string, eid []byte) (first string, err error) {
 	seen := false
 	if err := k.db.query(selectSeq, func(row) error { seen = true; return nil }, eid); err != nil {
 		return "", err
@@ -35,7 +38,7 @@ func (k *work) claimUnique(m *pawl.Message, id string, eid []byte) (first string
 }
 
 // takeUnique takes a unique key for a message, or returns whose it is.
-func (k *work) takeUnique(topic string, u pawl.Unique, eid []byte) (first string, err error) {
+func (k uniques) takeUnique(topic string, u pawl.Unique, eid []byte) (first string, err error) {
 	until := int64(never)
 	switch {
 	case u.For <= 0:
@@ -60,7 +63,7 @@ func (k *work) takeUnique(topic string, u pawl.Unique, eid []byte) (first string
 
 // freeUnique gives up a key that was taken while the message lives, or until it is
 // claimed.
-func (k *work) freeUnique(topic string, u pawl.Unique, eid []byte) error {
+func (k uniques) freeUnique(topic string, u pawl.Unique, eid []byte) error {
 	if u.Key == "" || u.For > 0 {
 		return nil
 	}

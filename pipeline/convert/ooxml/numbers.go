@@ -64,18 +64,14 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			}
 			literal(code[i+1 : i+1+end])
 			i += end + 1
-		case '[':
+		case '[': // a currency, a colour, or a condition
 			end := strings.IndexByte(code[i:], ']')
-			if end < 0 {
+			if end < 0 || strings.ContainsAny(code[i:i+end], "<>=") {
 				return s, "", false
 			}
-			inner := code[i+1 : i+end]
-			switch currency, isCurrency := strings.CutPrefix(inner, "$"); {
-			case isCurrency:
+			if currency, ok := strings.CutPrefix(code[i+1:i+end], "$"); ok {
 				symbol, _, _ := strings.Cut(currency, "-")
 				literal(symbol)
-			case strings.ContainsAny(inner, "<>="):
-				return s, "", false
 			}
 			i += end
 		case '\\':

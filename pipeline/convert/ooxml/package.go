@@ -166,7 +166,8 @@ func (f *file) picture(part, id, alt string) {
 	f.w.Image(alt, src, "")
 }
 
-// embedded writes a document that is embedded in a part, such as a workbook on a slide. It reports whether there is one.
+// embedded writes a document that is embedded in a part, such as a workbook on a slide. It reports whether there is
+// one.
 func (f *file) embedded(part, id string) bool {
 	rels, _ := f.relations(part)
 	r := rels[id]

@@ -90,7 +90,7 @@ func element(n *markup.Node) string {
 
 // base is what an index stands at: more than one character is a group, unless it is one command.
 func base(text string) string {
-	if len([]rune(text)) < 2 || text[0] == '\\' && strings.IndexAny(text[1:], `\ {}^_`) < 0 {
+	if len([]rune(text)) < 2 || text[0] == '\\' && !strings.ContainsAny(text[1:], `\ {}^_`) {
 		return text
 	}
 	return "{" + text + "}"
