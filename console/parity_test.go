@@ -11,7 +11,12 @@ import (
 
 // withoutButton are routes that change something and have no button, with the reason.
 var withoutButton = map[string]string{
-	"POST /v1/topics/{topic}/messages": "the form names the topic: POST /v1/messages",
+	"POST /v1/topics/{topic}/messages":   "the form names the topic: POST /v1/messages",
+	"POST /v1/messages/{id}/reclaim":     "the form of the command does: pawl reclaim, of the page of workers",
+	"POST /v1/schedules/{name}/put":      "the form of the command does: pawl schedules put",
+	"POST /v1/schedules/{name}/backfill": "the form of the command does: pawl schedules backfill",
+	"POST /v1/state/{topic}/{key}/put":   "the form of the command does: pawl state put",
+	"POST /v1/state/{topic}/{key}/rm":    "the form of the command does: pawl state rm",
 }
 
 // TestEveryChangeHasItsButton looks for each route of the API that changes something in what the pages offer. Commands
