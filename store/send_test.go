@@ -69,6 +69,8 @@ func (s *inTx) AppendTx(ctx context.Context, tx string, b store.Batch[pawl.Messa
 	return s.Append(ctx, b)
 }
 
+func (s *inTx) AckTx(context.Context, string, pawl.Token) error { return store.ErrUnsupported }
+
 func TestSendTxMakesAnErrorOfARefusal(t *testing.T) {
 	s := &inTx{Store: memory.New(memory.Config{})}
 	if err := store.SendTx(t.Context(), s, "mine", pawl.Message{Topic: "t"}); err != nil || s.tx != "mine" {

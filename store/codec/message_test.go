@@ -245,6 +245,8 @@ func (withTx) AppendTx(_ context.Context, tx *driverTx, b store.Batch[pawl.Messa
 	return make([]store.Receipt, len(b.Items)), nil
 }
 
+func (withTx) AckTx(context.Context, *driverTx, pawl.Token) error { return store.ErrUnsupported }
+
 func TestInterfacesAreThoseBelow(t *testing.T) {
 	plain, err := codec.New(bare{memory.New(memory.Config{})}, codec.Config{})
 	if err != nil {
