@@ -252,7 +252,8 @@ func TestWork(t *testing.T) {
 func TestLongPoll(t *testing.T) {
 	onStores(t, api.Config{}, func(t *testing.T, d *door) {
 		d = d.with(t)
-		for range 3 {
+		var late []time.Duration // one of five may be, on a busy machine; without a wake-up most are, up to a second
+		for range 5 {
 			got := make(chan time.Time, 1)
 			go func() {
 				if len(d.lease(`{"topics":["poll"],"wait_seconds":20}`)) == 1 {
@@ -264,12 +265,15 @@ func TestLongPoll(t *testing.T) {
 			d.want(201, d.post("/v1/topics/poll/messages", `{}`))
 			select {
 			case at := <-got:
-				if at.Sub(began) > 900*time.Millisecond { // 10 ms on a machine that has nothing else to do
-					t.Errorf("woken after %v", at.Sub(began))
+				if took := at.Sub(began); took > 150*time.Millisecond { // 10 ms where nothing else is to be done
+					late = append(late, took)
 				}
 			case <-time.After(5 * time.Second):
 				t.Fatal("not woken")
 			}
+		}
+		if len(late) > 1 {
+			t.Errorf("woken after %v", late)
 		}
 		began := time.Now()
 		got := d.lease(`{"topics":["poll"],"wait_seconds":0.3}`)
