@@ -7,10 +7,9 @@
 // half times the seconds that budget.txt gives them, times how much slower than the
 // budgets the machine is: in CI they fail the run, elsewhere they are only named.
 //
-// With -again the package of a test that fails is run once more when all others are
-// done, the whole of it. If that passes the test is named at the end as FLAKY: a
-// fault to be repaired, of the test or of what it tests, that does not stop
-// everybody's work. Not so a data race, a panic, a time-out, a package that does not
+// With -again a test that fails is run once more, alone, when all others are done. If
+// it passes it is named at the end as FLAKY: a fault to be repaired, of the test or of
+// what it tests, that does not stop everybody's work. Not so a data race, a panic, a time-out, a package that does not
 // build, or more than three tests: those fail the run.
 //
 // With PAWL_RAN a line is added to the file of that name for each test that ended: pass, fail or skip, its folder
@@ -86,7 +85,7 @@ func (j job) run(out io.Writer, allowed string) int {
 	case !sound:
 		return 1
 	case len(r.failed) > 0:
-		if j.again && len(r.failed) <= flakyMost && j.passAgain(out, list, r.failed) {
+		if j.again && len(r.failed) <= flakyMost && j.passAgain(out, list, slices.Concat(r.failed, r.subs)) {
 			return 0
 		}
 		return 1

@@ -39,7 +39,7 @@ type report struct {
 	skips  []skip
 	passed int
 	failed []testName               // no subtests
-	subs   int                      // subtests that failed
+	subs   []testName               // subtests that failed
 	took   map[string]time.Duration // by package
 	fatal  map[string]bool          // packages that said one of fatalSigns
 	ran    []string                 // how what ended: "pass FOLDER TEST"
@@ -149,7 +149,7 @@ func (r *report) end(name testName, action string) {
 		r.skips = append(r.skips, skip{name, reason(said)})
 	case "fail":
 		if strings.Contains(name.test, "/") {
-			r.subs++
+			r.subs = append(r.subs, name)
 		} else {
 			r.failed = append(r.failed, name)
 		}
@@ -196,5 +196,5 @@ func (r *report) close() {
 	if r.passed+len(r.failed)+len(r.skips) == 0 {
 		fmt.Fprintln(r.out, "no test ran")
 	}
-	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, len(r.failed)+r.subs, len(r.skips))
+	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, len(r.failed)+len(r.subs), len(r.skips))
 }

@@ -124,7 +124,7 @@ func TestAgain(t *testing.T) {
 		{"passes again", []string{passing + failing, good}, true, 0, "FLAKY: m/b.TestBad"},
 		{"not asked for", []string{passing + failing}, false, 1, "1 failed"},
 		{"fails again", []string{passing + failing, failing}, true, 1, "again: m/b"},
-		{"another one of its package fails", []string{passing + failing, good + two}, true, 1, "again: m/b"},
+		{"fails otherwise", []string{passing + failing, good + two}, true, 1, "again: m/b"},
 		{"skips when it runs again", []string{passing + failing, good + skipping}, true, 1, "SKIPPED"},
 		{"does not build any more", []string{passing + failing, unbuildable}, true, 1, "syntax error"},
 		{"two of a package", []string{passing + failing + two, good}, true, 0, "FLAKY: m/b.TestWorse"},
@@ -151,17 +151,18 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestAgainRunsWhatFailed: its package, with the flags of the run, and nothing else.
+// TestAgainRunsWhatFailed: the test, with the flags of the run, and nothing else.
 func TestAgainRunsWhatFailed(t *testing.T) {
 	var calls [][]string
-	play := streams(passing+failing, passing)
+	sub := `{"Action":"fail","Package":"m/b","Test":"TestBad/a.b"}` + "\n"
+	play := streams(passing+sub+failing+strings.ReplaceAll(failing, "TestBad", "TestWorse"), passing)
 	j := job{flags: []string{"-race", "-count=1"}, packages: []string{"m/a", "m/b"}, again: true,
 		test: func(args []string, read func(io.Reader) error) error {
 			calls = append(calls, args)
 			return play(args, read)
 		}}
 	j.run(io.Discard, "")
-	want := [][]string{{"-race", "-count=1", "m/a", "m/b"}, {"-race", "-count=1", "m/b"}}
+	want := [][]string{{"-race", "-count=1", "m/a", "m/b"}, {"-race", "-count=1", `-run=^TestWorse$|^TestBad$/^a\.b$`, "m/b"}}
 	if !slices.EqualFunc(calls, want, slices.Equal) {
 		t.Errorf("calls %q, want %q", calls, want)
 	}
