@@ -102,7 +102,7 @@ func TestManyKillsThatNoMessageCauses(t *testing.T) {
 						kills[rand.N(2)] <- struct{}{}
 					}
 				}()
-				c.until(2*lasting, kills[0], kills[1])
+				c.until(3*lasting, kills[0], kills[1])
 				s := r.stats("a")
 				if s.Dead > 0 || s.Waiting+s.Leased+s.Delayed > 0 || c.deaths.Load() < int64(lasting/(12*time.Second)) {
 					t.Errorf("%d deaths of processes: %d messages are done, %d dead, %d left", c.deaths.Load(), s.Acked,
