@@ -110,6 +110,22 @@ func TestEditsReachCopies(t *testing.T) {
 	r.gets(sim.Member, "two")
 }
 
+// What waits for a group when it becomes a supergroup, and what comes for it later, are in one lane: in order.
+func TestAMovedGroupKeepsItsLane(t *testing.T) {
+	r := &Rule{Source: Place{Chat: -1}, Targets: []Place{{Chat: -2, Thread: 5}}, Disabled: []Place{{Chat: -2}}, Priority: 10}
+	before := r.lane(r.Targets[0])
+	for from, to := int64(-2), int64(-102); to > -400; from, to = to, to-100 { // twice
+		r.move(from, to)
+	}
+	r.move(-1, -101)
+	if r.Source.Chat != -101 || r.Targets[0] != (Place{-302, 5}) || !r.off(r.Targets[0]) {
+		t.Errorf("the rule is %+v", r)
+	}
+	if got := r.lane(r.Targets[0]); got != before {
+		t.Errorf("the lane was %q, and is %q", before, got)
+	}
+}
+
 func TestAMovedGroupMovesItsRules(t *testing.T) {
 	const moved = int64(-1000000099999)
 	r := newRig(t, nil)

@@ -1,8 +1,10 @@
 package forward
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,9 +36,12 @@ type Rule struct {
 	Replace  []string `json:"replace,omitempty"`
 	Enabled  bool     `json:"enabled"`
 	// Disabled are targets that refuse the bot. Nothing is sent there until the rule's targets are set again.
-	Disabled  []Place   `json:"disabled_targets,omitempty"`
-	UpdatedBy string    `json:"updated_by"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Disabled []Place `json:"disabled_targets,omitempty"`
+	// Former has, by number, the first number of chats that became supergroups. Lanes keep it, so that what was queued
+	// before a chat moved stays before what comes after.
+	Former    map[int64]int64 `json:"former_numbers,omitempty"`
+	UpdatedBy string          `json:"updated_by"`
+	UpdatedAt time.Time       `json:"updated_at"`
 
 	filters filters
 	replace []replacement
@@ -70,8 +75,37 @@ func (r *Rule) prepare() error {
 
 func (r *Rule) clone() *Rule {
 	c := *r
-	c.Targets, c.Disabled = slices.Clone(r.Targets), slices.Clone(r.Disabled)
+	c.Targets, c.Disabled, c.Former = slices.Clone(r.Targets), slices.Clone(r.Disabled), maps.Clone(r.Former)
 	return &c
+}
+
+// move gives a chat that became a supergroup its new number.
+func (r *Rule) move(from, to int64) {
+	at := func(p Place) Place {
+		if p.Chat == from {
+			p.Chat = to
+		}
+		return p
+	}
+	r.Source = at(r.Source)
+	for _, places := range [][]Place{r.Targets, r.Disabled} {
+		for i := range places {
+			places[i] = at(places[i])
+		}
+	}
+	r.Targets = slices.Compact(r.Targets)
+	if r.Former == nil {
+		r.Former = map[int64]int64{}
+	}
+	r.Former[to] = cmp.Or(r.Former[from], from)
+}
+
+// lane is the key of what the rule sends to a target. The priority belongs to it: a message of a higher one overtakes
+// others between the same two chats.
+func (r *Rule) lane(to Place) string {
+	from := cmp.Or(r.Former[r.Source.Chat], r.Source.Chat)
+	to.Chat = cmp.Or(r.Former[to.Chat], to.Chat)
+	return fmt.Sprintf("%d>%s#%d", from, to, r.Priority)
 }
 
 // off reports whether a target of the rule is disabled. A chat is, with all its topics.

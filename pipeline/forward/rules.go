@@ -264,7 +264,7 @@ func (r *rules) moved(ctx context.Context, from, to int64) (changed []*Rule, err
 	for _, rule := range r.all() {
 		if rule.Source.Chat == from {
 			next := *rule.clone()
-			next.Source.Chat = to
+			next.move(from, to)
 			next.version, err = r.vacant(ctx, next.Source)
 			if err != nil && !conflict(err) {
 				return changed, err
@@ -284,12 +284,7 @@ func (r *rules) moved(ctx context.Context, from, to int64) (changed []*Rule, err
 			continue
 		}
 		if _, _, err := r.change(ctx, rule.ID, by, func(n *Rule) error {
-			for i := range n.Targets {
-				if n.Targets[i].Chat == from {
-					n.Targets[i].Chat = to
-				}
-			}
-			n.Targets = slices.Compact(n.Targets)
+			n.move(from, to)
 			return nil
 		}); err != nil {
 			return changed, err

@@ -108,14 +108,12 @@ func (f *forwarder) edit(d *pawl.Delivery, rule *Rule, m *message) {
 	f.emit(d, rule, m, j, "")
 }
 
-// emit emits a job for each target. The priority belongs to the key of the lane: a message of a higher one
-// overtakes others between the same two chats. once, if not empty, is the unique key that lets a second job
-// with it fall.
+// emit emits a job for each target. once, if not empty, is the unique key that lets a second job with it fall.
 func (f *forwarder) emit(d *pawl.Delivery, rule *Rule, m *message, j job, once string) {
 	j.Rule, j.Mode, j.From, j.Came = rule.ID, rule.Mode, Place{m.Chat.ID, m.topic()}, d.EnqueuedAt.UnixMilli()
 	for _, to := range rule.Targets {
 		j.To = to
-		next := f.message(&j, fmt.Sprintf("%d>%s#%d", m.Chat.ID, to, rule.Priority), rule.Priority)
+		next := f.message(&j, rule.lane(to), rule.Priority)
 		if once != "" {
 			next.Unique = pawl.Unique{Key: once + ">" + to.String(), For: time.Hour}
 		}
