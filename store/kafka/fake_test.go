@@ -34,7 +34,7 @@ func brisk(brokers []string) kafka.Config {
 	return kafka.Config{
 		Brokers: brokers,
 		Create:  kafka.Creation{Partitions: 1, Replicas: 1},
-		Produce: kafka.Producing{Linger: -1, Timeout: 5 * time.Second},
+		Produce: kafka.Producing{Linger: -1, Timeout: 5 * time.Second, Compression: unpacked.Compression},
 		Consume: kafka.Consuming{FetchMin: 1, FetchWait: 50 * time.Millisecond, Commit: 50 * time.Millisecond,
 			Heartbeat: 100 * time.Millisecond, Drain: time.Second},
 	}
