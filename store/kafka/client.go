@@ -46,6 +46,7 @@ func (s *core) options() []kgo.Opt {
 		kgo.ConnIdleTimeout(s.cfg.Consume.Idle),
 		kgo.WithLogger(clientLog{s.cfg.Logger}), kgo.WithHooks(&s.traffic),
 		kgo.MetadataMaxAge(metadataAge), kgo.MetadataMinAge(metadataMin),
+		kgo.DisableClientMetrics(), // they go to the brokers; ours are at /metrics
 	}
 	if s.cfg.Dial != nil {
 		opts = append(opts, kgo.Dialer(s.cfg.Dial))
