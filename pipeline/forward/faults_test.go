@@ -112,7 +112,7 @@ func TestEditsReachCopies(t *testing.T) {
 
 // What waits for a group when it becomes a supergroup, and what comes for it later, are in one lane: in order.
 func TestAMovedGroupKeepsItsLane(t *testing.T) {
-	r := &Rule{Source: Place{Chat: -1}, Targets: []Place{{Chat: -2, Thread: 5}}, Disabled: []Place{{Chat: -2}}, Priority: 10}
+	r := &Rule{Source: Place{Chat: -1}, Targets: []Place{{Chat: -2, Thread: 5}}, Disabled: []Place{{Chat: -2}}}
 	before := r.lane(r.Targets[0])
 	for from, to := int64(-2), int64(-102); to > -400; from, to = to, to-100 { // twice
 		r.move(from, to)
