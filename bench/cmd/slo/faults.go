@@ -37,7 +37,7 @@ func (s *slo) killedWorker(at *site) error {
 
 func (s *slo) rescue(at *site, lease time.Duration) (time.Duration, error) {
 	topic := "killed-" + lease.String()
-	p, err := at.start(topic, lease, holds)
+	p, err := at.start(s.ctx, topic, lease, holds)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +51,9 @@ func (s *slo) rescue(at *site, lease time.Duration) (time.Duration, error) {
 	got := make(chan time.Time, 1)
 	var took time.Duration
 	err = workingOn(s.ctx, at.store, topic, lease, func() { got <- time.Now() }, nil, func() error {
-		time.Sleep(lease / 4) // it has been extended, or not
+		if err := store.Sleep(s.ctx, lease/4); err != nil { // it has been extended, or not
+			return err
+		}
 		p.kill()
 		began := time.Now()
 		select {
@@ -74,7 +76,7 @@ func (s *slo) availability(at *site) error {
 	var err error
 	var works atomic.Int64 // how often a worker said that it carried something out
 	start := func(i int) {
-		if all[i], err = at.start(topic, lease, forever); err == nil {
+		if all[i], err = at.start(s.ctx, topic, lease, forever); err == nil {
 			err = all[i].begin()
 		}
 		if err == nil {
@@ -174,9 +176,8 @@ func (s *slo) network(at *site) error {
 	defer func() { _ = behind.Close() }()
 	return s.away(at, behind, "recovery after a lost network", func() error {
 		link.freeze()
-		time.Sleep(5 * time.Second)
-		link.thaw()
-		return nil
+		defer link.thaw()
+		return store.Sleep(s.ctx, 5*time.Second)
 	})
 }
 

@@ -46,7 +46,7 @@ func (s *slo) workOff(at *site, n int) (float64, error) {
 		}
 	}()
 	for range n {
-		p, err := at.start(topic, 30*time.Second, empties)
+		p, err := at.start(s.ctx, topic, 30*time.Second, empties)
 		if err != nil {
 			return 0, err
 		}

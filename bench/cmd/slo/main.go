@@ -69,15 +69,23 @@ func main() {
 }
 
 func (s *slo) run(output, only string) (missed bool, err error) {
-	sites, err := sitesOf(only)
-	if err != nil {
-		return false, err
-	}
-	for _, at := range sites {
-		err = errors.Join(s.measure(at), at.close())
-		if err != nil {
-			return false, fmt.Errorf("%s: %w", at.name, err)
+	for _, name := range []string{"sqlite", "postgres"} {
+		if only != "" && only != name {
+			continue
 		}
+		at, err := newSite(s.ctx, name)
+		if err == nil {
+			err = errors.Join(s.measure(at), at.close())
+		}
+		if s.ctx.Err() != nil {
+			return false, errors.New("it was told to end; what it had started is removed")
+		}
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if len(s.rows) == 0 {
+		return false, fmt.Errorf("there is no store %q: sqlite or postgres", only)
 	}
 	for _, r := range s.rows {
 		missed = missed || r.Met != nil && !*r.Met

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -25,28 +24,18 @@ type site struct {
 	remove    func() error
 }
 
-// sitesOf are the stores, or the one of that name.
-func sitesOf(only string) ([]*site, error) {
-	var all []*site
-	for name, make := range map[string]func() (*site, error){"sqlite": newSQLite, "postgres": newPostgres} {
-		if only != "" && only != name {
-			continue
-		}
-		at, err := make()
-		if err != nil {
-			return nil, err
-		}
-		if at.store, err = open.Open(context.Background(), open.Config{URL: at.url, AutoMigrate: true}); err != nil {
-			return nil, err
-		}
-		at.name = name
-		at.topics, _ = store.As[store.Topics](at.store)
-		all = append(all, at)
+// newSite makes a store of a kind.
+func newSite(ctx context.Context, name string) (*site, error) {
+	at, err := map[string]func() (*site, error){"sqlite": newSQLite, "postgres": newPostgres}[name]()
+	if err != nil {
+		return nil, err
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("there is no store %q: sqlite or postgres", only)
+	if at.store, err = open.Open(ctx, open.Config{URL: at.url, AutoMigrate: true}); err != nil {
+		return nil, errors.Join(err, at.remove())
 	}
-	return all, nil
+	at.name = name
+	at.topics, _ = store.As[store.Topics](at.store)
+	return at, nil
 }
 
 func newSQLite() (*site, error) {
@@ -73,7 +62,7 @@ func newPostgres() (*site, error) {
 		if err != nil {
 			return err
 		}
-		_, err = c.Exec(ctx, "DROP SCHEMA "+schema+" CASCADE")
+		_, err = c.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
 		return errors.Join(err, c.Close(ctx))
 	}}, nil
 }

@@ -58,9 +58,14 @@ func worker() error {
 		return err
 	}
 	fmt.Println("ready")
-	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+	in := bufio.NewReader(os.Stdin)
+	if _, err := in.ReadString('\n'); err != nil {
 		return err
 	}
+	go func() { // it ends with the program that started it
+		_, _ = io.Copy(io.Discard, in)
+		os.Exit(1)
+	}()
 	err = d.Run(ctx)
 	fmt.Println(last.Load())
 	return err
@@ -81,9 +86,9 @@ type process struct {
 	out *bufio.Reader
 }
 
-// start starts a worker that waits for go.
-func (at *site) start(topic string, lease time.Duration, mode string) (*process, error) {
-	p := &process{cmd: exec.Command(os.Args[0], "worker", at.url, topic, lease.String(), mode)}
+// start starts a worker that waits for go. It is killed when ctx ends.
+func (at *site) start(ctx context.Context, topic string, lease time.Duration, mode string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, os.Args[0], "worker", at.url, topic, lease.String(), mode)}
 	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err == nil {
