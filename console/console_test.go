@@ -274,3 +274,26 @@ func TestStoresHaveTheirNameAndColor(t *testing.T) {
 		}
 	}
 }
+
+// TestOverviewSaysEachFindingOnce: what the doctor finds and the page says itself is listed once, the rest with its
+// page of the runbook.
+func TestOverviewSaysEachFindingOnce(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("mail", pawl.Message{})
+	if err := r.store.(store.Topics).Pause(t.Context(), "mail", 0, "ops", ""); err != nil {
+		t.Fatal(err)
+	}
+	r.shops[0].checkup.asked = time.Now()
+	r.shops[0].checkup.verdict = []finding{
+		{Topic: "mail", What: "topic mail: paused by ops", Runbook: "PawlTopicPaused"},
+		{Topic: "mail", What: "topic mail: one key", Runbook: "PawlHotKey"},
+		{Topic: "disk", What: "disk: full"},
+	}
+	page := r.get(secretOf(api.Operator), "/console/")
+	for text, times := range map[string]int{"paused by ops": 1, "topic mail: one key": 1, "disk: full": 1,
+		"/runbook/PawlHotKey": 1} {
+		if n := strings.Count(page, text); n != times {
+			t.Errorf("%q is there %d times", text, n)
+		}
+	}
+}

@@ -10,6 +10,7 @@ type diagnosis struct {
 	Verdict string `json:"verdict"`
 	Detail  string `json:"detail"`
 	Fix     string `json:"fix"`
+	Runbook string `json:"runbook"`
 }
 
 func doctorPage(v *view) (any, error) {

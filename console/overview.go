@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type overviewData struct {
 // finding is what needs attention, with the page of the runbook about it.
 type finding struct {
 	Bad           bool
+	Topic         string // empty: it is about no topic
 	What, Runbook string
 	Link          string
 }
@@ -52,7 +54,13 @@ func overview(v *view) (any, error) {
 	if _, err := v.cached(&workers, nil, "/workers"); err == nil { // who is for some topics only does not see them
 		d.count(workers)
 	}
-	d.Attention = append(v.attention(&d, workers), v.shop.checkup.found(v)...)
+	d.Attention = v.attention(&d, workers)
+	for _, f := range v.shop.checkup.found(v) {
+		seen := func(a finding) bool { return a.Topic == f.Topic && a.Runbook == f.Runbook && f.Runbook != "" }
+		if !slices.ContainsFunc(d.Attention, seen) {
+			d.Attention = append(d.Attention, f)
+		}
+	}
 	past := v.shop.figures.sum(names, v.Query("span") == "day")
 	d.Throughput = rateChart(v, past)
 	d.Ages = ageChart(v, past)
@@ -87,7 +95,7 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 		r := &d.Rows[i]
 		name, link := r.Topic.Topic, v.URL("/topics/%s", r.Topic.Topic)
 		add := func(bad bool, runbook, what string, args ...any) {
-			all = append(all, finding{Bad: bad, What: name + ": " + v.T(what, args...), Runbook: runbook, Link: link})
+			all = append(all, finding{Bad: bad, Topic: name, What: name + ": " + v.T(what, args...), Runbook: runbook, Link: link})
 		}
 		if r.Pause != nil {
 			add(false, "PawlTopicPaused", "paused by %s since %s", r.Pause.By, utc(r.Pause.Since))
@@ -148,15 +156,16 @@ func (c *checkup) found(v *view) []finding {
 
 func (c *checkup) ask(v *view) {
 	_, text, err := v.shop.api.Call(v.k.ctx, everything(), http.MethodGet, "/v1/doctor", nil)
-	var findings []struct{ Check, Verdict, Detail, Fix string }
+	var findings []diagnosis
 	if err != nil || json.Unmarshal(text, &findings) != nil {
 		return // this program has no doctor
 	}
 	var all []finding
 	for _, f := range findings {
 		if f.Verdict == "warn" || f.Verdict == "fail" {
-			all = append(all, finding{Bad: f.Verdict == "fail", What: f.Check + ": " + f.Detail + operate.Because(f.Fix),
-				Link: v.URL("/doctor")})
+			topic := strings.TrimPrefix(f.Check, "topic ")
+			all = append(all, finding{Bad: f.Verdict == "fail", Topic: topic, Runbook: f.Runbook, Link: v.URL("/doctor"),
+				What: f.Check + ": " + f.Detail + operate.Because(f.Fix)})
 		}
 	}
 	c.mu.Lock()

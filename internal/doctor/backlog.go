@@ -74,7 +74,7 @@ func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *
 		}
 	}
 	if late > 0 {
-		d.say("topic "+t.Name, Worth,
+		d.tell("PawlHandlersLate", "topic "+t.Name, Worth,
 			"find out what the handler waits for: pawl explain "+oldest.ID+
 				" names its worker; more workers would hang as well; to take them back now: pawl reclaim --topic "+
 				t.Name+" --stuck"+shorter(t),
@@ -111,8 +111,8 @@ func (d *Doctor) poison(ctx context.Context, _ store.Store, i store.Inspector, t
 		fix := "look at what it has in it: pawl messages show " + r.ID + "; to let the others go on: pawl skip " + r.ID
 		switch {
 		case ended >= deadly:
-			d.say("topic "+t.Name, Worth, fix, "message %s has ended the program that handles it %d times%s", r.ID,
-				ended, operate.Because(how))
+			d.tell("PawlProgramCrashLoop", "topic "+t.Name, Worth, fix,
+				"message %s has ended the program that handles it %d times%s", r.ID, ended, operate.Because(how))
 		case r.Rescues >= deadly:
 			d.say("topic "+t.Name, Worth, fix, "message %s was with %d workers when they died or hung", r.ID, r.Rescues)
 		}
@@ -199,12 +199,13 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 			fix = fmt.Sprintf("find out what the handler waits for: it does not return within the deadline of %v",
 				t.Deadline)
 		}
-		d.say(check, Worth, fix+"; more workers only add load; to use up no attempts until it is fixed: "+pause,
+		d.tell("PawlRetryStorm", check, Worth,
+			fix+"; more workers only add load; to use up no attempts until it is fixed: "+pause,
 			"attempts fail: %d of %d delayed messages wait for a retry, most of them (%d) after %s%s", failed, looked,
 			kinds[worst], worst, operate.Because(said[worst]))
 	}
 	if back > failed && bad(back) {
-		d.say(check, Worth,
+		d.tell("PawlThrottled", check, Worth,
 			"call it less often: a limit, or `adaptive: true`, for the topic; more workers make it worse; or leave it alone for a while: "+
 				pause,
 			"the downstream refuses work for now: %d of %d delayed messages were given back or throttled%s", back,
@@ -217,7 +218,7 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 func (d *Doctor) hotKey(ctx context.Context, _ store.Store, i store.Inspector, t *store.TopicStats) error {
 	top, err := watch.FindTopKey(ctx, i, t)
 	if err == nil && top.Share() > 0.5 {
-		d.say("topic "+t.Name, Worth,
+		d.tell("PawlHotKey", "topic "+t.Name, Worth,
 			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+top.First+
 				"; make its handler faster, or send with more keys",
 			"one key holds it up: %d of the first %d that wait have the key %q", top.Of, top.Looked, top.Key)

@@ -37,6 +37,8 @@ type Finding struct {
 	Verdict Verdict `json:"verdict"`
 	Detail  string  `json:"detail"`
 	Fix     string  `json:"fix,omitempty"`
+	// Runbook names the page of the runbook about it; empty: there is none, or nothing is wrong.
+	Runbook string `json:"runbook,omitempty"`
 }
 
 // Limits beyond which the doctor speaks.
@@ -91,10 +93,15 @@ func (d *Doctor) Examine(ctx context.Context) ([]Finding, store.Store) {
 }
 
 func (d *Doctor) say(check string, v Verdict, fix, detail string, args ...any) {
+	d.tell("", check, v, fix, detail, args...)
+}
+
+// tell is say about what a page of the runbook is about.
+func (d *Doctor) tell(runbook, check string, v Verdict, fix, detail string, args ...any) {
 	if v == Well {
-		fix = ""
+		fix, runbook = "", ""
 	}
-	d.found = append(d.found, Finding{check, v, fmt.Sprintf(detail, args...), fix})
+	d.found = append(d.found, Finding{check, v, fmt.Sprintf(detail, args...), fix, runbook})
 }
 
 // ill reports whether a check found that something does not work.
@@ -127,7 +134,7 @@ func (d *Doctor) reach(ctx context.Context) store.Store {
 		err = d.ask(ctx, s)
 	}
 	if err != nil {
-		d.say(check, Ill, d.remedy(err), "%s: %s", url, brief(err))
+		d.tell("PawlStoreErrors", check, Ill, d.remedy(err), "%s: %s", url, brief(err))
 		return s
 	}
 	d.say(check, Well, "", "%s opened in %v", url, time.Since(began).Round(time.Millisecond))
@@ -240,7 +247,8 @@ func (d *Doctor) clock(ctx context.Context, s store.Store) {
 		return
 	}
 	took := time.Since(began)
-	d.say("latency", over(took, replyWarn, math.MaxInt64), "look at the network and the load of the server",
+	d.tell("PawlStoreSlow", "latency", over(took, replyWarn, math.MaxInt64),
+		"look at the network and the load of the server",
 		"the store answers in %v", max(took.Round(time.Millisecond), time.Millisecond))
 	if local {
 		d.say(check, Unknown, "", "this store uses the clock of each machine")
@@ -330,7 +338,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	before := len(d.found)
 	moved := d.moved(t)
 	if t.Paused != nil && !moved {
-		d.say(check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By,
+		d.tell("PawlTopicPaused", check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By,
 			operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
 	}
 	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
@@ -341,16 +349,16 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 		if t.OldestWaiting < unservedFor {
 			v = Worth
 		}
-		d.say(check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
+		d.tell("PawlTopicUnserved", check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
 			"%d wait, the oldest for %v, and no worker is known to process them", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
 	case d.backlog(ctx, s, t): // its findings say what holds them up
 	case t.OldestWaiting > oldestWarn:
-		d.say(check, over(t.OldestWaiting, oldestWarn, oldestFail), slow, "the oldest of %d has been waiting for %v",
-			t.Waiting, oldest)
+		d.tell("PawlBacklogOld", check, over(t.OldestWaiting, oldestWarn, oldestFail), slow,
+			"the oldest of %d has been waiting for %v", t.Waiting, oldest)
 	}
 	if t.Dead > 0 {
-		d.say(check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)
+		d.tell("PawlDeadLetters", check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)
 	}
 	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
 		d.say(check, Unknown, "", "%d wait; whether a worker serves them is unknown", t.Waiting)
@@ -374,7 +382,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	for i := range workers {
 		w := &workers[i]
 		if w.Registration != nil && w.StoreWentBackAt != nil && time.Since(*w.StoreWentBackAt) < wentBackFor {
-			d.say("store", Ill,
+			d.tell("PawlStoreWentBack", "store", Ill,
 				"see docs/runbook/PawlStoreWentBack.md: senders must send again what was lost; find out why the server failed over to a copy that was behind",
 				"it went back: %s noticed at %s that it is an older copy of itself, and what was sent and done before is lost",
 				w.Owner, operate.UTC(*w.StoreWentBackAt))
@@ -399,7 +407,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	}
 	switch {
 	case zombies > 0:
-		d.say(check, Worth,
+		d.tell("PawlZombies", check, Worth,
 			"find out why these handlers ignore their context; until they return, they use memory and CPU",
 			"%d handlers outlived their deadline", zombies)
 	case gone > 0:
