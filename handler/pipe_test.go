@@ -98,7 +98,7 @@ func TestPipeBadVerdictsFailTheirDelivery(t *testing.T) {
 		`do say "done"`:                      `not a verdict: verdict is "done"; it is ack, retry, dead or release: {"id":"m",`,
 		`do say "ack" ,"emit":[{"tpic":""}]`: `unknown field "tpic"`,
 		`do say 7`:                           `expected a text in double quotes, found '7'`,
-		`do print {"verdict":"ack"`:          `not a verdict: column 17: expected ',' or '}', found the end of the line: {"verdict":"ack"`,
+		`do print {"verdict":"ack"`:          `not a verdict: column 17: unexpected end of JSON input: {"verdict":"ack"`,
 		`do say "retry" ,"class":"dead"`:     `class is "dead"; with retry it is transient or throttled`,
 		`do say "ack" ,"attrs":{"a":"b"}`:    `attrs goes with retry and dead`,
 	} {

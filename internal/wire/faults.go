@@ -20,11 +20,11 @@ type Fault struct {
 // wrong with it, but for a topic that is missing. A line of a stream may also have what
 // [ParseMessage] takes. The error is an [*Error]: data is no JSON object.
 func ReadMessage(data []byte, line bool) (Draft, []Fault, error) {
-	s := scanner{data: data, strict: !line}
+	s := scan(data)
+	s.strict = !line
 	var d Draft
 	s.draft(&d)
-	s.end()
-	if s.err == nil && fit(&d) == nil {
+	if s.end() == nil && fit(&d) == nil {
 		return d, nil, nil
 	}
 	return diagnose(data, line)
@@ -39,17 +39,11 @@ func fit(d *Draft) error {
 
 // diagnose reads each field of a message by itself.
 func diagnose(data []byte, line bool) (Draft, []Fault, error) {
-	s := scanner{data: data}
+	s := scan(data)
 	var faults []Fault
 	var seen fieldSet
 	s.fields(func(name []byte, _ int) {
-		s.peek()
-		begin := s.pos
-		if s.skip(); s.err != nil {
-			return
-		}
-		value := s.data[begin:s.pos]
-		field := string(name)
+		field, value := string(name), s.skip()
 		if other := seen.add(field); other != "" && string(value) != "null" {
 			faults = append(faults, Fault{field, "is given beside " + other})
 			return
@@ -58,9 +52,8 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 			faults = append(faults, Fault{field, why})
 		}
 	})
-	s.end()
-	if s.err != nil {
-		return Draft{}, nil, s.err
+	if err := s.end(); err != nil {
+		return Draft{}, nil, err
 	}
 	if len(faults) == 0 { // it is wrong as a whole only
 		faults = append(faults, Fault{"", "is not valid"})
@@ -75,7 +68,8 @@ func alone(field string, value []byte, line bool) string {
 	if field == "unique_for_seconds" {
 		one = fmt.Appendf(nil, `{"unique_key":"any",%s:%s}`, name, value)
 	}
-	s := scanner{data: one, strict: !line}
+	s := scan(one)
+	s.strict = !line
 	var d Draft
 	s.draft(&d)
 	if s.err != nil {
@@ -93,25 +87,11 @@ func alone(field string, value []byte, line bool) string {
 
 // Elements returns the values of an array as they are written. The error is an [*Error].
 func Elements(data []byte) ([][]byte, error) {
-	s := scanner{data: data}
+	s := scan(data)
 	var all [][]byte
-	s.items(func() {
-		s.peek()
-		begin := s.pos
-		s.skip()
-		all = append(all, s.data[begin:s.pos])
-	})
-	s.end()
-	if s.err != nil {
-		return nil, s.err
-	}
-	return all, nil
+	s.items(func() { all = append(all, s.skip()) })
+	return all, s.end()
 }
 
 // Valid reports whether data is one JSON value.
-func Valid(data []byte) bool {
-	s := scanner{data: data}
-	s.skip()
-	s.end()
-	return s.err == nil
-}
+func Valid(data []byte) bool { return invalid(data) == nil }

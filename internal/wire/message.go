@@ -38,12 +38,11 @@ func (d *Draft) At(now time.Time) pawl.Message {
 // All are optional here. A body is text; an object or array as body is taken as
 // the text that it is written with, and so is any value of json.
 func ParseMessage(line []byte) (Draft, error) {
-	s := scanner{data: line}
+	s := scan(line)
 	var d Draft
 	s.draft(&d)
-	s.end()
-	if s.err != nil {
-		return Draft{}, s.err
+	if err := s.end(); err != nil {
+		return Draft{}, err
 	}
 	return d, nil
 }
@@ -123,7 +122,7 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "body_base64":
 		d.Body = s.base64()
 	case "json":
-		d.Body = s.raw()
+		d.Body = owned(s.skip())
 	case "headers":
 		d.Headers = s.headers()
 	case "not_before":
@@ -155,7 +154,7 @@ func (s *scanner) body() []byte {
 		return owned(s.text())
 	case '{', '[':
 		if !s.strict {
-			return s.raw()
+			return owned(s.skip())
 		}
 	}
 	if s.strict {
@@ -164,16 +163,6 @@ func (s *scanner) body() []byte {
 		s.unexpected("a text, an object or an array as body")
 	}
 	return nil
-}
-
-// raw copies a value of any kind as it is written.
-func (s *scanner) raw() []byte {
-	s.peek()
-	begin := s.pos
-	if s.skip(); s.err != nil {
-		return nil
-	}
-	return owned(s.data[begin:s.pos])
 }
 
 // unique reads what must not exist twice.
@@ -211,16 +200,11 @@ func (s *scanner) unique(u *pawl.Unique) {
 }
 
 func (s *scanner) boolean() bool {
-	switch s.peek() {
-	case 't':
-		s.literal("true")
-		return true
-	case 'f':
-		s.literal("false")
-	default:
+	if c := s.peek(); c != 't' && c != 'f' {
 		s.unexpected("true or false")
+		return false
 	}
-	return false
+	return s.skip()[0] == 't'
 }
 
 func (s *scanner) base64() []byte {

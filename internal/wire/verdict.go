@@ -97,13 +97,9 @@ func ParseReply(text []byte) (v Verdict, err error) {
 }
 
 func (r *reading) parse(line []byte) error {
-	s := scanner{data: line}
+	s := scan(line)
 	s.fields(func(name []byte, _ int) { s.verdictValue(string(name), r) })
-	s.end()
-	if s.err != nil {
-		return s.err
-	}
-	return nil
+	return s.end()
 }
 
 // throttled is the kind of a retry that does not count as an attempt: the downstream of the program asks to
@@ -169,9 +165,7 @@ func (s *scanner) verdictValue(name string, v *reading) {
 			}
 		})
 	case "output":
-		from := s.pos
-		s.skip()
-		v.Output = bytes.Clone(s.data[from:s.pos])
+		v.Output = bytes.Clone(s.skip())
 	case "topic", "key", "key_base64", "attempt", "last_attempt", "deadline", "headers", "log", "body", "body_base64":
 		v.echo = true
 		s.skip()
@@ -196,9 +190,7 @@ func (s *scanner) attrs() map[string]string {
 		case c == '{' || c == '[':
 			s.unexpected("a text, a number, true or false as a fact")
 		default:
-			from := s.pos
-			s.skip()
-			attrs[key] = string(s.data[from:s.pos])
+			attrs[key] = string(s.skip())
 		}
 		if len(attrs) > maxFacts {
 			s.fail(s.pos, "more than %d facts", maxFacts)
