@@ -1,9 +1,7 @@
 package config
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 )
 
@@ -104,33 +102,15 @@ func bindAPI(n *node) API {
 	if tokens := n.at("tokens"); tokens != nil {
 		for _, t := range tokens.items {
 			a.Tokens = append(a.Tokens, APIToken{Name: get[string](t, "name"), Token: get[string](t, "token"),
-				File: get[string](t, "token_file"), Role: get[string](t, "role"), Topics: texts(t.at("topics"))})
+				File: get[string](t, "token_file"), Role: get[string](t, "role"), Topics: t.at("topics").texts()})
 		}
 	}
 	p := n.at("proxy")
 	if p == nil {
 		return a
 	}
-	a.Trusted, a.User = texts(p.at("trusted")), get[string](p, "user_header")
-	if roles := p.at("roles"); roles != nil {
-		a.Roles = map[string]string{}
-		for _, user := range slices.Sorted(maps.Keys(roles.under)) {
-			a.Roles[user], _ = roles.under[user].value.(string)
-		}
-	}
+	a.Trusted, a.User, a.Roles = p.at("trusted").texts(), get[string](p, "user_header"), p.at("roles").byName()
 	return a
-}
-
-// texts are the items of a list.
-func texts(n *node) (all []string) {
-	if n == nil {
-		return nil
-	}
-	for _, item := range n.items {
-		s, _ := item.value.(string)
-		all = append(all, s)
-	}
-	return all
 }
 
 // checkAPI finds what contradicts itself.

@@ -2,8 +2,6 @@ package config
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -88,20 +86,14 @@ func (w *walker) bind(root *node) *Config {
 	}
 	c.API, c.Traces, c.Console = bindAPI(root.at("api")), bindTraces(root.at("traces")), bindConsole(root.at("console"))
 	c.EventsFile = get[string](root.at("events"), "file")
-	if limits := root.at("limits"); limits != nil {
-		for _, name := range slices.Sorted(maps.Keys(limits.under)) {
-			n := limits.under[name]
-			c.Limits = append(c.Limits, Limit{
-				Name: name, By: get[string](n, "by"), PerSecond: get[float64](n, "rate"), Burst: get[int](n, "burst"),
-				Concurrency: get[int](n, "concurrency"), Adaptive: get[int](n, "adaptive"),
-				Shared: get[bool](n, "shared"),
-			})
-		}
+	for name, n := range root.at("limits").inOrder() {
+		c.Limits = append(c.Limits, Limit{
+			Name: name, By: get[string](n, "by"), PerSecond: get[float64](n, "rate"), Burst: get[int](n, "burst"),
+			Concurrency: get[int](n, "concurrency"), Adaptive: get[int](n, "adaptive"), Shared: get[bool](n, "shared"),
+		})
 	}
-	if topics := root.at("topics"); topics != nil {
-		for _, name := range slices.Sorted(maps.Keys(topics.under)) {
-			c.Topics = append(c.Topics, bindTopic(name, topics.under[name]))
-		}
+	for name, n := range root.at("topics").inOrder() {
+		c.Topics = append(c.Topics, bindTopic(name, n))
 	}
 	if p := root.at("policy"); p != nil && p.at("overrides") != nil {
 		c.Overrides = w.bindOverrides(p.at("overrides").items)
@@ -116,6 +108,7 @@ func bindTopic(name string, n *node) Topic {
 		URL:      get[string](n, "url"), Method: get[string](n, "method"), Timeout: get[time.Duration](n, "timeout"),
 		Concurrency: get[int](n, "concurrency"), Reserved: get[int](n, "reserved"),
 		Lease: get[time.Duration](n, "lease"), PerSecond: get[float64](n, "limit"),
+		Limits: n.at("limits").texts(), Headers: n.at("headers").byName(),
 		Adaptive: get[bool](n, "adaptive"), Objective: get[time.Duration](n, "objective"),
 		Settings: store.Declaration{
 			Name: name, Order: store.Order(get[string](n, "order")), Deadline: get[time.Duration](n, "deadline"),
@@ -132,18 +125,6 @@ func bindTopic(name string, n *node) Topic {
 			Base: get[time.Duration](b, "base"), Max: get[time.Duration](b, "max")}
 		if place, ok := find[string](retry, "place"); ok {
 			t.Settings.Tail = new(place == "tail")
-		}
-	}
-	if limits := n.at("limits"); limits != nil {
-		for _, item := range limits.items {
-			name, _ := item.value.(string)
-			t.Limits = append(t.Limits, name)
-		}
-	}
-	if headers := n.at("headers"); headers != nil {
-		t.Headers = map[string]string{}
-		for name, value := range headers.under {
-			t.Headers[name], _ = value.value.(string)
 		}
 	}
 	return t

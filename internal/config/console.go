@@ -2,9 +2,7 @@ package config
 
 import (
 	"errors"
-	"maps"
 	"regexp"
-	"slices"
 )
 
 // Console is the web console, which is served where the API is.
@@ -61,11 +59,8 @@ func bindConsole(n *node) Console {
 	}
 	c = Console{Enabled: get[bool](n, "enabled"), ReadOnly: get[bool](n, "read_only"), Title: get[string](n, "title"),
 		Color: get[string](n, "color"), Trace: get[string](n, "trace"), Prometheus: get[string](n, "prometheus")}
-	if stores := n.at("stores"); stores != nil {
-		for _, name := range slices.Sorted(maps.Keys(stores.under)) {
-			url, _ := stores.under[name].value.(string)
-			c.Stores = append(c.Stores, ConsoleStore{name, url})
-		}
+	for name, url := range n.at("stores").inOrder() {
+		c.Stores = append(c.Stores, ConsoleStore{name, url.text()})
 	}
 	return c
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -242,7 +241,7 @@ func bindLogger(n *node) Logger {
 	l := Logger{Enabled: get[bool](n, "enabled"), Level: get[string](n, "level"),
 		Metrics: get[bool](n.at("prometheus"), "enabled")}
 	if include := n.at("include"); include != nil {
-		l.Include = textsOf(include)
+		l.Include = append([]string{}, include.texts()...)
 	}
 	buffer, flush := get[int](n, "buffer"), get[time.Duration](n, "flush_interval")
 	format, _ := find[string](n, "format")
@@ -262,7 +261,7 @@ func bindLogger(n *node) Logger {
 			Path:  get[string](o, "path"),
 			Daily: get[string](o, "rotate") == "daily", MaxFiles: get[int](o, "max_files"),
 			Backend: get[string](o, "backend"), Topic: get[string](o, "topic"), Batch: get[int](o, "batch_size"),
-			Compression: get[string](o, "compression"),
+			Compression: get[string](o, "compression"), Brokers: o.at("brokers").texts(),
 		}
 		own, stated := find[string](o, "format")
 		out.JSON = out.Type == MQ || stated && own == logs.JSON || !stated && format == logs.JSON
@@ -272,20 +271,7 @@ func bindLogger(n *node) Logger {
 		if !out.Daily {
 			out.MaxBytes = int64(get[int](o, "max_size_mb")) << 20
 		}
-		if brokers := o.at("brokers"); brokers != nil {
-			out.Brokers = textsOf(brokers)
-		}
 		l.Outputs = append(l.Outputs, out)
 	}
 	return l
-}
-
-// textsOf are the texts of a list.
-func textsOf(n *node) []string {
-	all := make([]string, 0, len(n.items))
-	for _, item := range n.items {
-		s, _ := item.value.(string)
-		all = append(all, s)
-	}
-	return slices.Clip(all)
 }

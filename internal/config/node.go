@@ -120,6 +120,45 @@ func stated[T any](n *node, name string) *T {
 	return nil
 }
 
+// inOrder are the values of a table by name, in the order of their names; n may be nil.
+func (n *node) inOrder() iter.Seq2[string, *node] {
+	return func(yield func(string, *node) bool) {
+		if n == nil {
+			return
+		}
+		for _, name := range slices.Sorted(slices.Values(n.names)) {
+			if !yield(name, n.under[name]) {
+				return
+			}
+		}
+	}
+}
+
+// texts are the items of a list, nil for none.
+func (n *node) texts() (all []string) {
+	if n == nil {
+		return nil
+	}
+	for _, item := range n.items {
+		all = append(all, item.text())
+	}
+	return all
+}
+
+// byName are the texts of a table, nil for none.
+func (n *node) byName() map[string]string {
+	if n == nil {
+		return nil
+	}
+	return under(n, (*node).text)
+}
+
+// text is the value of a text; empty if it is none.
+func (n *node) text() string {
+	s, _ := n.value.(string)
+	return s
+}
+
 func join(path, name string) string {
 	if path == "" {
 		return name

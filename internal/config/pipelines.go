@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -167,12 +166,7 @@ func (w *walker) bindPipelines(c *Config, root *node) {
 			c.tops[k.Top[i].Name] = w.topSection(root, &k.Top[i])
 		}
 	}
-	ps := root.under["pipelines"]
-	if ps == nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(ps.under)) {
-		n := ps.under[name]
+	for name, n := range root.under["pipelines"].inOrder() {
 		i := slices.IndexFunc(w.source.Kinds, func(k *pipeline.Kind) bool { return k.Name == get[string](n, kindKey) })
 		if i < 0 {
 			continue
@@ -216,9 +210,9 @@ func (n *node) plain() any {
 		return n.section()
 	case table:
 		if n.shape.of.kind == object {
-			return under(n, func(c *node) pipeline.Section { return c.section() })
+			return under(n, (*node).section)
 		}
-		return under(n, func(c *node) string { s, _ := c.value.(string); return s })
+		return n.byName()
 	case list:
 		if n.shape.of.kind == object {
 			all := make([]pipeline.Section, len(n.items))
@@ -227,11 +221,7 @@ func (n *node) plain() any {
 			}
 			return all
 		}
-		all := make([]string, len(n.items))
-		for i, item := range n.items {
-			all[i], _ = item.value.(string)
-		}
-		return all
+		return append([]string{}, n.texts()...)
 	}
 	if i, ok := n.value.(int); ok {
 		return int64(i)

@@ -3,9 +3,7 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -72,12 +70,7 @@ func invalid(check func(string) error) func(string) (why, hint string) {
 
 // bindSchedules checks the schedules as a whole, too.
 func (w *walker) bindSchedules(c *Config, root *node) {
-	all := root.at("schedules")
-	if all == nil {
-		return
-	}
-	for _, name := range slices.Sorted(maps.Keys(all.under)) {
-		n := all.under[name]
+	for name, n := range root.at("schedules").inOrder() {
 		if s, ok := w.bindSchedule(name, n); ok {
 			c.Schedules = append(c.Schedules, s)
 		}
@@ -102,15 +95,10 @@ func (w *walker) bindSchedule(name string, n *node) (s cron.Schedule, ok bool) {
 		Topic: get[string](n, "topic"), Priority: get[int](n, "priority"), Body: w.scheduleBody(n),
 		Jitter: get[time.Duration](n, "jitter"), Overlap: get[string](n, "overlap"), Missed: get[string](n, "missed"),
 		MissedWithin: get[time.Duration](n, "missed_within"), Paused: get[bool](n, "paused"),
+		Headers: n.at("headers").byName(),
 	}
 	if key := get[string](n, "key"); key != "" {
 		s.Key = []byte(key)
-	}
-	if headers := n.at("headers"); headers != nil {
-		s.Headers = map[string]string{}
-		for name, value := range headers.under {
-			s.Headers[name], _ = value.value.(string)
-		}
 	}
 	if !n.sound() || len(w.problems) > faults {
 		return s, false

@@ -35,8 +35,8 @@ func (n *node) leaves(live bool, f func(n *node, live bool)) {
 			}
 		}
 	case table:
-		for _, name := range slices.Sorted(slices.Values(n.names)) {
-			n.under[name].leaves(live, f)
+		for _, child := range n.inOrder() {
+			child.leaves(live, f)
 		}
 	case list:
 		for _, item := range n.items {

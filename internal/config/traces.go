@@ -1,10 +1,6 @@
 package config
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Traces says where traces go.
 type Traces struct {
@@ -50,15 +46,8 @@ func bindTraces(n *node) Traces {
 	if n == nil {
 		return Traces{Sample: 0.01}
 	}
-	t := Traces{OTLP: get[string](n, "otlp"), Protocol: get[string](n, "protocol"), Sample: get[float64](n, "sample"),
-		Link: get[string](n, "link")}
-	if headers := n.at("headers"); headers != nil {
-		t.Headers = map[string]string{}
-		for _, name := range slices.Sorted(maps.Keys(headers.under)) {
-			t.Headers[name], _ = headers.under[name].value.(string)
-		}
-	}
-	return t
+	return Traces{OTLP: get[string](n, "otlp"), Protocol: get[string](n, "protocol"), Sample: get[float64](n, "sample"),
+		Link: get[string](n, "link"), Headers: n.at("headers").byName()}
 }
 
 // checkTraces finds a share that is none.
