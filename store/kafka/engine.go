@@ -13,7 +13,8 @@ import (
 // brokers, and does no I/O. The code that talks to the brokers calls assign, take,
 // drain and drop.
 type engine struct {
-	now    func() time.Time
+	now    func() time.Time // goes on where the wall clock is set back
+	wall   func() time.Time // that of records
 	limits Consuming
 
 	mu     sync.Mutex // never held across I/O or a wait
@@ -79,7 +80,7 @@ type leftover struct {
 
 func newEngine(now func() time.Time, limits Consuming) *engine {
 	e := &engine{
-		now: now, limits: limits,
+		now: now, wall: now, limits: limits,
 		byID: map[int32]*assignment{}, topics: map[string]*topic{}, leftovers: map[string]*leftover{},
 		dying: make(chan struct{}, 1), room: make(chan struct{}, 1), dirty: make(chan struct{}, 1),
 		listeners: map[chan struct{}]map[string]bool{}, sweepAt: never,
@@ -196,7 +197,7 @@ func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int6
 	if t := l.of.topic; t.Park && l.keyed {
 		t.deadByKey[l.key] = max(1, t.deadByKey[l.key]) // until the log of dead letters is read
 	}
-	d := &death{flight: f, lane: l, kind: kind, reason: reason, at: time.Unix(0, now), done: make(chan struct{})}
+	d := &death{flight: f, lane: l, kind: kind, reason: reason, at: e.wall(), done: make(chan struct{})}
 	e.deaths = append(e.deaths, d)
 	signal(e.dying)
 	return d

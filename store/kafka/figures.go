@@ -63,12 +63,12 @@ func (c *committer) figures() Commits {
 func (e *engine) allFigures() (topics []TopicFigures, partitions []PartitionFigures, overlaps, lateAcks uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.now()
+	now, wall := e.now(), e.wall()
 	for name, t := range e.topics {
 		f := TopicFigures{Topic: name, Consumed: t.taken, Failed: t.failed, Rescued: uint64(t.rescues)}
 		for _, a := range t.partitions {
 			f.Dying += int64(a.dying)
-			partitions = append(partitions, a.figures(now))
+			partitions = append(partitions, a.figures(now, wall))
 		}
 		topics = append(topics, f)
 	}
@@ -80,12 +80,12 @@ func (e *engine) allFigures() (topics []TopicFigures, partitions []PartitionFigu
 }
 
 // figures are those of a partition. The caller holds the engine's mu.
-func (a *assignment) figures(now time.Time) PartitionFigures {
+func (a *assignment) figures(now, wall time.Time) PartitionFigures {
 	f := PartitionFigures{
 		Topic: a.topic.Name, Partition: a.partition, InHand: a.inHand, Lag: a.lag(), Backlog: a.gate.Backlog(),
 	}
 	if first := a.first(); first != nil {
-		f.OldestAge = max(0, now.Sub(first.rec.Timestamp))
+		f.OldestAge = max(0, wall.Sub(first.rec.Timestamp))
 	}
 	if since := a.owedSince(); since != 0 {
 		f.CommitLag = max(0, now.Sub(time.Unix(0, since)))

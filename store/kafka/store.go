@@ -65,7 +65,8 @@ func New(c Config) (*Store, error) {
 	if err != nil {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
-	e := newEngine(c.Now, c.Consume)
+	e := newEngine((&steadyClock{wall: c.Now}).now, c.Consume)
+	e.wall = c.Now
 	s := assemble(&core{cfg: c, description: Description(), tls: secure, engine: e, ownership: &ownership{e}})
 	s.description.Refuses = s.refuses
 	s.ctx, s.stop = context.WithCancel(context.Background())

@@ -18,7 +18,8 @@ import (
 // registry has the topics: their settings, pauses and figures.
 type registry struct {
 	*core
-	side *side
+	side   *side
+	pauses pauseEnds
 }
 
 // Keys of the state: settings and pauses of topics.
@@ -40,8 +41,15 @@ func (s *registry) settingsOf(name string) (store.Topic, int64) {
 
 func (s *registry) pauseOf(name string) *store.Pause {
 	var p store.Pause
-	if _, ok := s.state.readJSON(keyPause+name, &p); !ok || !p.Until.IsZero() && !p.Until.After(s.cfg.Now()) {
+	version, ok := s.state.readJSON(keyPause+name, &p)
+	if !ok {
 		return nil
+	}
+	if !p.Until.IsZero() {
+		now := s.engine.now()
+		if p.Until = s.pauses.note(name, version, &p, s.cfg.Now(), now); !p.Until.After(now) {
+			return nil
+		}
 	}
 	return &p
 }
@@ -382,7 +390,7 @@ func (e *engine) figures(name string) (f inHand) {
 			case m.state == waiting && m.lane.state == closed && m.lane.head == m:
 				f.delayed++
 			case m.state == waiting:
-				f.oldest = max(f.oldest, now.Sub(m.rec.Timestamp))
+				f.oldest = max(f.oldest, e.wall().Sub(m.rec.Timestamp))
 			}
 		}
 	}
