@@ -4,8 +4,8 @@ import "strings"
 
 // Cause is the reason of a record as a code, for programs: nothing else reads the words.
 type Cause struct {
-	Code string // [CauseAppended] …; empty: a failure or death, of which History tells
-	By   string // the limit, or the words of whoever released it
+	Code string `json:"code"` // [CauseAppended] …; empty: a failure or death, of which History tells
+	By   string `json:"by"`   // the limit, or the words of whoever released it
 }
 
 // The codes of causes.
@@ -31,6 +31,9 @@ func ReleasedReason(f *Failure) string {
 
 // Cause returns the reason of the record as a code.
 func (r *Record) Cause() Cause {
+	if n := len(r.History); r.State == IsDead || n > 0 && r.History[n-1].Error == r.Reason {
+		return Cause{} // the words of a handler
+	}
 	if r.Reason == CauseAppended || r.Reason == CauseReplayed {
 		return Cause{Code: r.Reason}
 	}

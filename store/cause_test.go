@@ -20,5 +20,9 @@ func TestCause(t *testing.T) {
 		if got := (&store.Record{Reason: reason}).Cause(); got != want {
 			t.Errorf("%q: %+v, want %+v", reason, got, want)
 		}
+		failed := &store.Record{Reason: reason, History: []store.Attempt{{Error: reason}}}
+		if got := failed.Cause(); got != (store.Cause{}) {
+			t.Errorf("a handler that failed with %q: %+v", reason, got)
+		}
 	}
 }

@@ -40,6 +40,8 @@ pawl explain has, in addition to id, topic, key, state, situation, why, since,
 history, next and blocked_by (the message that holds its lane up; for a parked dead
 letter, the one that it waited behind):
 
+  cause        {code, by}: appended, replayed, released (by: the words of whoever gave it
+               back) or limited (by: the limit); null after a failure, see history
   lane         {before, more}: how many of its key must end before it, at most 1000;
                more: there are that many at least
   pause        {since, until, by, reason} of its topic

@@ -35,6 +35,7 @@ type Explanation struct {
 	State     store.State `json:"state"`
 	Situation string      `json:"situation"`
 	Why       string      `json:"why"`
+	Cause     *Cause      `json:"cause"`
 	Since     *time.Time  `json:"since"`
 	History   []Attempt   `json:"history"`
 	Next      Next        `json:"next"`
@@ -79,7 +80,7 @@ func Explain(ctx context.Context, s store.Store, i store.Inspector, t store.Topi
 	x := &explaining{
 		store:  s,
 		record: &r,
-		Explanation: Explanation{ID: r.ID, Topic: &r.Topic, Key: form.Key, State: r.State,
+		Explanation: Explanation{ID: r.ID, Topic: &r.Topic, Key: form.Key, State: r.State, Cause: causeOf(&r),
 			History: formAttempts(r.History), Trace: Trace{TraceID: observe.TraceIn(r.Headers)}},
 	}
 	switch r.State {

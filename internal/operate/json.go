@@ -51,9 +51,21 @@ type Lease struct {
 type Detail struct {
 	Message
 	Reason   string     `json:"reason"`
+	Cause    *Cause     `json:"cause"`
 	Replays  int        `json:"replays"`
 	AckedAt  *time.Time `json:"acked_at"`
 	Attempts []Attempt  `json:"attempts"`
+}
+
+// Cause is why a message is where it is, as JSON; nil after a failure, of which the attempts tell.
+type Cause = store.Cause
+
+// causeOf is the cause of r.
+func causeOf(r *store.Record) *Cause {
+	if c := r.Cause(); c.Code != "" {
+		return &c
+	}
+	return nil
 }
 
 // DeadLetter is a dead letter as JSON.
@@ -184,7 +196,7 @@ func FormMessage(r *store.Record) Message {
 
 // FormDetail gives r its JSON form with its past.
 func FormDetail(r *store.Record) Detail {
-	return Detail{FormMessage(r), r.Reason, r.Replays, moment(r.AckedAt), formAttempts(r.History)}
+	return Detail{FormMessage(r), r.Reason, causeOf(r), r.Replays, moment(r.AckedAt), formAttempts(r.History)}
 }
 
 // FormDeadLetter gives r, a dead letter, its JSON form. Of a message that killed

@@ -93,7 +93,7 @@ func TestEngine(t *testing.T) {
 func openFake(t testing.TB) *storetest.Instance {
 	in := instance(t, kafka.Config{Brokers: fakeBrokers(t), Create: kafka.Creation{Partitions: 1, Replicas: 1},
 		Produce: unpacked})
-	in.Advance(2 * time.Hour) // the client takes records of the past for ones that wait for long
+	in.Advance(2 * time.Hour)            // the client takes records of the past for ones that wait for long
 	in.SetBack = func(d time.Duration) { // whatever a process does next, notices
 		in.Advance(-d)
 		if _, err := in.Store.Claim(context.Background(), nil, store.Lease{For: time.Second}); err != nil {
