@@ -219,7 +219,7 @@ func unwelcome() map[string]fault {
 func spilled() map[string]fault {
 	away := func(n int) fault {
 		return fault{
-			config: obeys, store: kafkaStore("no_create=true&divert=last&fallback=sqlite:spill.db"),
+			config: obeys, store: kafkaStore("no_create=true&fallback=sqlite:spill.db"),
 			cause: func(in *incident) {
 				behaves(good)(in)
 				in.send(n, "mail")

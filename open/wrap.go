@@ -23,16 +23,11 @@ const (
 	optionOffload = "offload" // bytes above which a body goes there
 
 	optionFallback = "fallback" // URL of a store for messages that this one does not accept
-	optionDivert   = "divert"   // what goes to the dead letters before it goes there: all, unkeyed, last
 	optionPatience = "patience" // how long this store has to take a message before it goes there
 )
 
 var wrapOptions = []string{
-	optionCodec, optionBlobs, optionOffload, optionFallback, optionDivert, optionPatience,
-}
-
-var diverts = map[string]spill.Diverting{
-	"": spill.DivertAll, "all": spill.DivertAll, "unkeyed": spill.DivertUnkeyed, "last": spill.DivertLast,
+	optionCodec, optionBlobs, optionOffload, optionFallback, optionPatience,
 }
 
 // defaultPatience is how long a store with a fallback has to take a message.
@@ -74,17 +69,13 @@ func unwrapURL(text string) (string, wrapping, error) {
 
 func readWrapping(options url.Values) (w wrapping, err error) {
 	w.fallback = options.Get(optionFallback)
-	when, ok := diverts[options.Get(optionDivert)]
-	if !ok {
-		return w, urlError("option %s is %q; it is all, unkeyed or last", optionDivert, options.Get(optionDivert))
-	}
-	w.spill = spill.Config{When: when, Pipelined: true, PrimaryTimeout: defaultPatience}
+	w.spill = spill.Config{PrimaryTimeout: defaultPatience}
 	if d := options.Get(optionPatience); d != "" {
 		if w.spill.PrimaryTimeout, err = time.ParseDuration(d); err != nil {
 			return w, urlError("option %s is %q; it is a duration like 10s", optionPatience, d)
 		}
 	}
-	for _, name := range []string{optionFallback, optionDivert, optionPatience} {
+	for _, name := range []string{optionFallback, optionPatience} {
 		options.Del(name)
 	}
 	if len(options) == 0 {

@@ -9,8 +9,6 @@ type Spill struct {
 	Topics []SpillTopic
 	// LatchedKeys is how many keys this process sends behind their rows.
 	LatchedKeys int
-	// ActiveSince is when the first of them was latched; zero: none is.
-	ActiveSince time.Time
 	// Blind counts appends that could not find out what other processes have spilled,
 	// because the fallback store did not answer.
 	Blind int64

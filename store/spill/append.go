@@ -17,44 +17,43 @@ import (
 // the dead-letter route, or in the fallback store. What no level took comes back
 // with a [*LostError] and an error in its receipt.
 func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
+	receipts, kept, err := s.append(ctx, batch)
+	if kept {
+		s.letOthersKnow()
+	}
+	return receipts, err
+}
+
+// letOthersKnow waits until no process goes by what it saw before a row was there.
+func (s *Store) letOthersKnow() {
+	if s.shared {
+		_ = store.Sleep(s.stop, knownFor)
+	}
+}
+
+// append is Append without the wait for other processes. kept: a message with a key became
+// a row.
+func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message]) (_ []store.Receipt, kept bool, err error) {
 	receipts, err := store.Admit(batch)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := s.enter(ctx, batch); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	s.see(ctx)
 	c := &call{batch: batch, receipts: receipts}
-	defer func() {
-		if c.lanes != nil { // a store or observer panicked: the keys must not wait for ever
-			s.abandon(c)
-		}
-	}()
-	s.mu.Lock()
-	if len(s.partly) > 0 {
-		s.recall(c)
+	s.join(c)
+	if err := s.await(ctx, c); err != nil {
+		return nil, false, err
 	}
+	defer s.leave(c) // also if a store panics: the keys must not wait for ever
+	s.recall(c)
 	c.setIDs()
-	if !s.cfg.Pipelined || s.latched.Load() > 0 || s.share.others.Load() {
-		s.join(c) // otherwise it is soon enough when the call has failed
+	if err := s.route(ctx, c); err != nil {
+		return nil, false, err
 	}
-	if c.blocked > 0 && !s.mayPass(c) {
-		if err := s.await(ctx, c); err != nil {
-			s.leave(c)
-			s.mu.Unlock()
-			return nil, err
-		}
-	}
-	ask := s.route(c)
-	s.mu.Unlock()
-	if len(ask) > 0 {
-		if err := s.ask(ctx, c, ask); err != nil {
-			s.abandon(c)
-			return nil, err
-		}
-	}
-	return s.carry(ctx, c)
+	receipts, err = s.carry(ctx, c)
+	return receipts, c.kept, err
 }
 
 // enter refuses calls that are too early or too late.
@@ -101,46 +100,45 @@ func (c *call) setIDs() {
 	}
 }
 
-// route decides where each message goes first, and returns the lanes of which only
-// the fallback store knows, and whether they are latched. Store.mu is locked.
-func (s *Store) route(c *call) (ask map[*lane]bool) {
-	for _, l := range c.lanes {
-		if l.latched && l.last == "" && !l.unsure {
-			s.setLatch(l, false)
+// route decides where each message goes first.
+func (s *Store) route(ctx context.Context, c *call) error {
+	var rows map[laneKey]bool
+	for _, k := range c.keys {
+		wait, err := s.mustWait(ctx, k)
+		if err != nil {
+			return err
 		}
-		if s.share.others.Load() || l.latched && l.unsure && l.last == "" {
-			if ask == nil {
-				ask = map[*lane]bool{}
-			}
-			ask[l] = l.latched
+		if wait && rows == nil {
+			rows = map[laneKey]bool{}
+		}
+		if wait {
+			rows[k] = true
 		}
 	}
-	var probing map[*health]bool
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var probing map[*topic]bool
 	for i := range c.batch.Items {
 		if c.receipts[i].Err != nil || c.routed(i) == nowhere {
 			continue
 		}
 		m := &c.batch.Items[i]
-		h := s.health(m.Topic)
-		to := toPrimary
+		t := s.topic(m.Topic)
 		switch {
-		case m.Key != nil && s.latched.Load() > 0 && s.lanes[laneKey{m.Topic, string(m.Key)}].latched:
-			to = behind
-		case !h.down || probing[h]:
-		case time.Now().Before(h.probeAt):
-			to = aside
+		case m.Key != nil && rows[laneKey{m.Topic, string(m.Key)}]:
+			c.send(i, behind)
+		case !t.down || probing[t]:
+		case t.isDown():
+			c.send(i, aside)
 		default: // this call is the probe
-			s.postpone(h)
+			s.postpone(t)
 			if probing == nil {
-				probing = map[*health]bool{}
+				probing = map[*topic]bool{}
 			}
-			probing[h] = true
-		}
-		if to != toPrimary {
-			c.send(i, to)
+			probing[t] = true
 		}
 	}
-	return ask
+	return nil
 }
 
 // send sets where a message goes.
@@ -158,99 +156,28 @@ func (c *call) routed(i int) route {
 	return c.routes[i]
 }
 
-// ask asks the fallback store whether lanes have rows, and routes their messages by
-// the answer; latched says which of them were when the messages were routed. The
-// call is first in all its lanes: nobody adds a row here.
-func (s *Store) ask(ctx context.Context, c *call, latched map[*lane]bool) error {
-	has := map[*lane]bool{}
-	for l := range latched {
-		waiting, err := s.waiting(ctx, l.laneKey)
-		if ctx.Err() != nil {
-			return &store.Error{Op: "append", Err: ctx.Err()}
-		}
-		if err != nil { // then it cannot be spilled to, either; what is known counts
-			s.blind.Add(1)
-			continue
-		}
-		has[l] = waiting
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l, before := range latched {
-		waiting, known := has[l]
-		if !known {
-			continue
-		}
-		if l.latched && !before {
-			waiting = true // meanwhile the compensator has found a row
-		}
-		if waiting != l.latched {
-			s.setLatch(l, waiting)
-			l.unsure = waiting
-		}
-		c.sendLane(l, waiting)
-	}
-	return nil
-}
-
-// sendLane sets where the messages of a lane go: behind its rows, or, if it was
-// thought to have some, to the primary store.
-func (c *call) sendLane(l *lane, waiting bool) {
-	for i := range c.batch.Items {
-		m := &c.batch.Items[i]
-		if c.receipts[i].Err != nil || c.routed(i) == nowhere || m.Topic != l.topic || m.Key == nil ||
-			string(m.Key) != l.key {
-			continue
-		}
-		if waiting {
-			c.send(i, behind)
-		} else if c.routed(i) == behind {
-			c.send(i, toPrimary)
-		}
-	}
-}
-
-// waiting asks the fallback store whether a key has rows.
-func (s *Store) waiting(ctx context.Context, k laneKey) (bool, error) {
-	for _, err := range s.inspector.List(ctx, store.Filter{Topic: topicOf(s.cfg.Prefix, k.topic), Key: []byte(k.key),
-		Limit: 1}) {
-		return err == nil, err
-	}
-	return false, ctx.Err()
-}
-
-// abandon removes a call that ends early from its lanes.
-func (s *Store) abandon(c *call) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.leave(c)
-}
-
 // carry sends the call to the primary store, and what that did not take elsewhere.
 func (s *Store) carry(ctx context.Context, c *call) ([]store.Receipt, error) {
 	err := s.sendToPrimary(ctx, c)
 	left := c.left()
-	s.mu.Lock()
 	s.judge(c)
-	if len(left) > 0 {
-		err = s.awaitTurn(ctx, c)
-	} else if c.answered || c.routes != nil {
-		err = nil // every message has its answer
-	}
-	if len(left) == 0 || err != nil {
-		s.leave(c)
-		s.mu.Unlock()
-		if err != nil {
-			return c.unfinished(left, err), err
+	if len(left) == 0 {
+		if err != nil && !c.answered && c.routes == nil {
+			return nil, err
 		}
-		return c.receipts, nil
+		return c.receipts, nil // every message has its answer
 	}
-	s.mu.Unlock()
+	if err := s.tooLate(ctx); err != nil {
+		for _, i := range left {
+			if c.routed(i) != toPrimary {
+				c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable,
+					Err: fmt.Errorf("not sent: %w", err)}
+			}
+		}
+		return c.receipts, err
+	}
 	lost := s.spill(ctx, c, left)
-	s.mu.Lock()
-	s.leave(c)
 	s.memorise(c, lost)
-	s.mu.Unlock()
 	if lost != nil {
 		return c.receipts, &store.Error{Op: "append", Code: store.ErrUnavailable, Err: lost,
 			Hint: "repeat the call with the same batch id"}
@@ -258,45 +185,17 @@ func (s *Store) carry(ctx context.Context, c *call) ([]store.Receipt, error) {
 	return c.receipts, nil
 }
 
-// unfinished are the receipts of a call that ends before what is left of it was
-// spilled; none if nothing is: then the error is that of the primary store. What was
-// not sent anywhere is not stored.
-func (c *call) unfinished(left []int, err error) []store.Receipt {
-	if len(left) == 0 {
-		return nil
-	}
-	for _, i := range left {
-		if c.routed(i) != toPrimary {
-			c.receipts[i].Err = &store.Error{Op: "append", Code: store.ErrUnavailable,
-				Err: fmt.Errorf("not sent: %w", err)}
-		}
-	}
-	return c.receipts
-}
-
-// awaitTurn waits until the call is first in its lanes, so that what failed is spilled in
-// the order of the calls. Store.mu is locked.
-func (s *Store) awaitTurn(ctx context.Context, c *call) error {
-	if s.closed.Load() {
+// tooLate reports why what the primary store did not take is not spilled.
+func (s *Store) tooLate(ctx context.Context) error {
+	switch {
+	case s.closed.Load():
 		return closedError("append")
-	}
-	err := ctx.Err()
-	if err == nil {
-		if c.lanes == nil {
-			s.join(c)
-		}
-		c.spilling = true
-		for _, l := range c.lanes {
-			l.spilling++
-		}
-		err = s.await(ctx, c)
-	}
-	if err != nil && ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return &store.Error{Op: "append", Code: store.ErrUnavailable,
 			Err:  fmt.Errorf("what was sent may be stored: %w", ctx.Err()),
 			Hint: "repeat the call with the same batch id"}
 	}
-	return err
+	return nil
 }
 
 // sendToPrimary appends to the primary store what goes there, and notes the
@@ -395,9 +294,10 @@ func (c *call) answer(i int) store.Outcome {
 	return store.Stored
 }
 
-// judge updates the health of the primary store from the answers, by topic. Store.mu is
-// locked.
+// judge updates the health of the primary store from the answers, by topic.
 func (s *Store) judge(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var failed map[string]error
 	var stored []string
 	for i := range c.batch.Items {
@@ -424,7 +324,7 @@ func (s *Store) judge(c *call) {
 	}
 	for topic, why := range failed {
 		if !slices.Contains(stored, topic) {
-			s.failing(s.health(topic), true, c.answered && says(why), why)
+			s.failing(s.topic(topic), true, c.answered && says(why), why)
 		}
 	}
 }
@@ -435,11 +335,11 @@ func says(err error) bool { return !errors.Is(err, store.ErrNoAnswer) }
 
 // tookTopic says that the primary store took something of a topic.
 func (s *Store) tookTopic(topic string) {
-	h := s.health(topic)
-	if h.taken && h.err == nil {
+	t := s.topic(topic)
+	if t.taken && t.err == nil {
 		return // the usual case
 	}
-	if h.took() {
+	if t.took() {
 		s.wakeUp()
 	}
 }
@@ -448,8 +348,10 @@ func (s *Store) tookTopic(topic string) {
 const remembered = 1000
 
 // memorise keeps the answers to a batch of which something was lost, so that its
-// repetition sends only that, with the same ids. Store.mu is locked.
+// repetition sends only that, with the same ids.
 func (s *Store) memorise(c *call, lost *LostError) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	id := c.batch.ID
 	_, known := s.partly[id]
 	if id == "" || lost == nil && !known {
@@ -465,8 +367,10 @@ func (s *Store) memorise(c *call, lost *LostError) {
 	}
 }
 
-// recall gives a repeated call the answers that it had. Store.mu is locked.
+// recall gives a repeated call the answers that it had.
 func (s *Store) recall(c *call) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	first, known := s.partly[c.batch.ID]
 	if !known || len(first) != len(c.receipts) {
 		return

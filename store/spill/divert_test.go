@@ -32,11 +32,10 @@ func TestReceiptsAreNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		primary.set(each(unanswered))
-		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll,
-			Divert: func(context.Context, []pawl.Message, error) error {
-				t.Error("diverted to where nobody answers")
-				return nil
-			}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{Divert: func(context.Context, []pawl.Message, error) error {
+			t.Error("diverted to where nobody answers")
+			return nil
+		}})
 		for n := range 5 {
 			send(t, s, msg("", n), msg(fmt.Sprint("key", n), n))
 		}
@@ -77,7 +76,7 @@ func TestDivertLeavesTime(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, deadline)
 				}
 				defer cancel()
-				s := open(t, primary, slow, Config{When: DivertAll, Divert: hang, PrimaryTimeout: bound})
+				s := open(t, primary, slow, Config{Divert: hang, PrimaryTimeout: bound})
 				began := time.Now()
 				if _, err := s.Append(ctx, store.NewBatch(msg("", 0), msg("a", 0), msg("", 1))); err != nil {
 					t.Fatal(err)
@@ -118,11 +117,11 @@ func TestAFailedRouteIsNotFirst(t *testing.T) {
 		primary := newLog()
 		primary.set(each(failed))
 		calls := 0
-		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll, ProbeFirst: time.Hour,
-			ProbeMax: time.Hour, Divert: func(context.Context, []pawl.Message, error) error {
-				calls++
-				return errors.New("no dead-letter topic")
-			}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{pace: pace{probeFirst: time.Hour,
+			probeMax: time.Hour}, Divert: func(context.Context, []pawl.Message, error) error {
+			calls++
+			return errors.New("no dead-letter topic")
+		}})
 		for n := range 6 {
 			send(t, s, msg("", n))
 			synctest.Wait()
@@ -140,7 +139,7 @@ func TestAFailedRouteIsNotFirst(t *testing.T) {
 }
 
 // behindASlowOne lets one call of key a be on its way while the topic goes down, and
-// makes another one, which goes aside and waits behind it. It returns when the first
+// makes another one, which waits behind it. It returns when the first
 // was taken and the other has ended with do.
 func behindASlowOne(t *testing.T, s *Store, primary *log, do func()) {
 	primary.setDown(true)
@@ -164,14 +163,14 @@ func behindASlowOne(t *testing.T, s *Store, primary *log, do func()) {
 	wg.Wait()
 }
 
-// TestDivertHasAReason: what is diverted has a reason, also if the topic that it went
-// aside from is well again when its turn comes.
+// TestDivertHasAReason: what is diverted has a reason, and a call that waited for its turn
+// is sent to the primary store if the topic is well again by then.
 func TestDivertHasAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		var diverted atomic.Int64
 		s := open(t, primary, &stingy{Store: memory.New(memory.Config{})},
-			Config{Pipelined: true, When: DivertAll, Divert: func(_ context.Context, msgs []pawl.Message,
+			Config{Divert: func(_ context.Context, msgs []pawl.Message,
 				why error) error {
 				diverted.Add(int64(len(msgs)))
 				if why == nil {
@@ -180,7 +179,7 @@ func TestDivertHasAReason(t *testing.T) {
 				return nil
 			}})
 		behindASlowOne(t, s, primary, func() { send(t, s, msg("a", 1)) })
-		if n := diverted.Load(); n != 3 {
+		if n := diverted.Load(); n != 2 {
 			t.Errorf("%d were diverted", n)
 		}
 	})
@@ -191,10 +190,9 @@ func TestDivertHasAReason(t *testing.T) {
 func TestPanicFreesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
-		s := open(t, primary, memory.New(memory.Config{}), Config{When: DivertAll,
-			Divert: func(context.Context, []pawl.Message, error) error {
-				panic("as of a bug")
-			}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{Divert: func(context.Context, []pawl.Message, error) error {
+			panic("as of a bug")
+		}})
 		primary.set(each(failed))
 		func() {
 			defer func() {
@@ -210,7 +208,7 @@ func TestPanicFreesTheKey(t *testing.T) {
 		if _, err := s.Append(ctx, store.NewBatch(msg("a", 1))); err != nil {
 			t.Fatal(err)
 		}
-		if lanes, _, _ := kept(s); lanes != 0 {
+		if lanes := kept(s); lanes != 0 {
 			t.Errorf("%d lanes are left", lanes)
 		}
 	})
@@ -222,11 +220,10 @@ func TestDivertedTopicsAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		var diverted atomic.Int64
-		s := open(t, primary, memory.New(memory.Config{}), Config{Pipelined: true, When: DivertAll,
-			Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
-				diverted.Add(int64(len(msgs)))
-				return nil
-			}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
+			diverted.Add(int64(len(msgs)))
+			return nil
+		}})
 		primary.setDown(true)
 		send(t, s, msg("a", 0)) // a row
 		primary.set(nil)
@@ -264,7 +261,7 @@ func TestFallbackBeginsInTime(t *testing.T) {
 					return fate{delay: hangs, each: func(pawl.Message) error { return unanswered() }}
 				})
 				s := open(t, primary, fallback, Config{
-					When: DivertAll, Pipelined: true, PrimaryTimeout: 10 * time.Second,
+					PrimaryTimeout: 10 * time.Second,
 					Divert: func(ctx context.Context, _ []pawl.Message, _ error) error {
 						<-ctx.Done()
 						return ctx.Err()
@@ -272,7 +269,7 @@ func TestFallbackBeginsInTime(t *testing.T) {
 				})
 				go func() { _, _ = s.Append(t.Context(), store.NewBatch(msg("a", 0))) }()
 				time.Sleep(10*time.Second + time.Millisecond)
-				if r, err := fallback.Get(t.Context(), "a-0"); err != nil || r.Topic != topicOf("spill.", "orders") {
+				if r, err := fallback.Get(t.Context(), "a-0"); err != nil || r.Topic != topicOf("orders") {
 					t.Fatalf("after ten seconds the fallback store has %+v: %v", r, err)
 				}
 			})

@@ -19,13 +19,12 @@
 //
 // The two ways out differ. A row in the fallback store keeps the order of its key and
 // comes back by itself. A diverted message is a dead letter: what follows of its key
-// passes it, as it passes any dead letter, and an operator replays it. So a message
-// with a key goes to the fallback store, and is diverted if that fails. One without a
-// key has no order to lose; it is diverted first, if the primary store answers: a
-// broker that reports the failure of a delivery usually has a working dead-letter
-// topic. If the primary store does not answer at all, or a message's error says so
-// (store.ErrNoAnswer), the fallback store comes first, because the dead-letter topic is
-// at the same broker. [Config.When] changes that.
+// passes it, as it passes any dead letter, and an operator replays it. If the primary
+// store answers, the dead-letter route comes first: a broker that reports the failure of
+// a delivery usually has a working dead-letter topic. If the primary store does not
+// answer at all, or a message's error says so (store.ErrNoAnswer), the fallback store
+// comes first, because the dead-letter topic is at the same broker. So it does for a key
+// that has rows, which keeps its order.
 //
 // Of a caller's deadline the primary store gets three quarters, and of what is left
 // then the dead-letter route gets half, if it comes first: so the fallback store has an
@@ -48,14 +47,12 @@
 // failed too often is a dead letter there, frees its key, and comes back when it is
 // replayed. Rows have no priority: they come back in the order in which they came.
 //
-// # The latch
+// # Order
 //
-// While a key has rows, what is appended to it goes behind them. The latch is set
-// before the Append that spilled returns, and ends when the last row is acked and no
-// call is adding another one; calls of one key are carried out one after the other,
-// so that one that was made while another is on its way does not overtake it
-// ([Config.Pipelined] gives that up). After a restart the latches are read from the
-// rows before a message with a key is let through.
+// Calls of one key are carried out one after the other. While a key has rows, what is
+// appended to it goes behind them: while a topic has rows, the fallback store is asked
+// about the key of each message. At the start the keys that have rows are read before a
+// message with a key is let through.
 //
 // What is emitted goes behind rows only where the primary store lets it appear before
 // the ack; see [Store.Settle]. A Settle that fails is not spilled: the caller repeats
@@ -65,18 +62,16 @@
 //
 // Processes may share a fallback store that keeps that capability. If Append(a)
 // returned in one process before Append(b) began in another, a is before b in their
-// lane, whichever of them was spilled. For that a process that begins to spill waits
-// for [Config.Watch] once, and while one has latches, the others ask the fallback
-// store about the key of every message they append: a listing by key, which costs as
-// much as that store's listings do.
+// lane, whichever of them was spilled. For that a call that adds a row of a key takes 50
+// ms longer, and each process asks the fallback store at most that often whether a topic
+// to which it appends has rows.
 //
 // The order can be lost where a process cannot reach the fallback store and another one
 // can: it continues with what it knows, because an outage of the fallback store must
-// not become one of the primary store, and counts this ([Stats.Blind]). It can be lost,
-// too, between a replay of a dead row and the moment at which the compensator finds it,
-// up to [Config.Poll] later; a replayed row joins the tail in any case. A compensator
-// that is stopped for longer than its lease, between looking at its clock and sending,
-// sends rows again that another one has sent: duplicates, behind the first of each.
+// not become one of the primary store, and counts this ([Stats.Blind]). A replayed row
+// joins the tail. A compensator that is stopped for longer than its lease, between
+// looking at its clock and sending, sends rows again that another one has sent:
+// duplicates, behind the first of each.
 //
 // # The compensator
 //
@@ -91,8 +86,8 @@
 //
 // # Cost
 //
-// In normal operation an Append costs two locks and no call of the fallback store,
-// except for reading the state of other processes every half [Config.Watch], in the
-// background. Memory: an entry per key with rows, and one per row that came back and
-// whose ack the fallback store has not accepted yet, at most about 100,000.
+// In normal operation an Append with keys costs a few locks, and one listing of the
+// fallback store every 50 ms where other processes may use that. Memory: an entry per key
+// that is known to have rows, and one per row that came back and whose ack the fallback
+// store has not accepted yet, at most about 100,000.
 package spill

@@ -12,24 +12,26 @@ import (
 
 // Settle implements [store.Store]: it is that of the primary store. A primary store
 // that lets emitted messages appear before the ack is helped to keep their order:
-// while keys are latched, what is emitted to one of them goes behind its rows first,
-// together with what else that delivery emits, and then the ack follows. If one of
+// while a topic has rows, what is emitted to one of its keys is appended first, behind the
+// rows, together with what else that delivery emits, and then the ack follows. If one of
 // these messages is refused, so is its settlement, and the others take effect. Of a
 // primary store that emits atomically nothing is changed: what is emitted passes
 // the rows of its key, because only one of both can be kept.
 func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	if s.latched.Load() == 0 && !s.share.others.Load() || s.can.Has(store.CanEmitAtomic) {
+	if s.can.Has(store.CanEmitAtomic) {
 		return s.primary.Settle(ctx, batch)
 	}
 	var refused []store.Refusal
+	waits := false // for other processes to know
 	items, at := make([]store.Settlement, 0, len(batch.Items)), make([]int, 0, len(batch.Items))
 	for i := range batch.Items {
 		st := batch.Items[i]
-		if st.Validate() == nil && s.emitsBehind(st.Emit) {
-			unfit, err := s.emit(ctx, batch.ID, &st)
+		if st.Validate() == nil && s.emitsBehind(ctx, st.Emit) {
+			unfit, kept, err := s.emit(ctx, batch.ID, &st)
 			if err != nil {
 				return nil, err
 			}
+			waits = waits || kept
 			if unfit != nil {
 				refused = append(refused, store.Refusal{Index: i, Err: unfit})
 				continue
@@ -37,6 +39,9 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 			st.Emit = nil
 		}
 		items, at = append(items, st), append(at, i)
+	}
+	if waits {
+		s.letOthersKnow()
 	}
 	if len(items) == 0 && len(refused) > 0 {
 		return refused, nil
@@ -59,16 +64,16 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 // emit appends what a settlement emits. unfit says that one of the messages will not
 // be taken however often that is repeated; the error, that one was not taken now. In
 // both cases the delivery must not be acked: its messages would be lost.
-func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) (unfit, err error) {
+func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) (unfit error, kept bool, err error) {
 	msgs := make([]pawl.Message, len(st.Emit))
 	for n, m := range st.Emit {
 		m.ID = pawl.EmitID(st.ID, n)
 		msgs[n] = m
 	}
-	receipts, err := s.Append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: partID(batchID, "emit", msgs),
+	receipts, kept, err := s.append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: partID(batchID, "emit", msgs),
 		Items: msgs})
 	if err != nil {
-		return nil, err
+		return nil, kept, err
 	}
 	for i := range receipts {
 		switch why := receipts[i].Err; {
@@ -76,25 +81,21 @@ func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) 
 		case store.ForGood(why):
 			unfit = &pawl.InvalidError{Field: "emit", Why: why.Error()}
 		default: // the call was refused, as of one who lost a right
-			return nil, &store.Error{Op: "settle", Err: why}
+			return nil, kept, &store.Error{Op: "settle", Err: why}
 		}
 	}
-	return unfit, nil
+	return unfit, kept, nil
 }
 
-// emitsBehind reports whether one of the messages has to go behind rows, as far as
-// this process knows.
-func (s *Store) emitsBehind(msgs []pawl.Message) bool {
-	if len(msgs) == 0 {
-		return false
-	}
-	if s.share.others.Load() {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// emitsBehind reports whether one of the messages may have to go behind rows.
+func (s *Store) emitsBehind(ctx context.Context, msgs []pawl.Message) bool {
 	return slices.ContainsFunc(msgs, func(m pawl.Message) bool {
-		l := s.lanes[laneKey{m.Topic, string(m.Key)}]
-		return m.Key != nil && l != nil && l.latched
+		if m.Key == nil {
+			return false
+		}
+		t := s.look(ctx, m.Topic)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return t.waiting
 	})
 }

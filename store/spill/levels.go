@@ -1,6 +1,7 @@
 package spill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// left is the part of a call that is not stored yet.
+// leftover is the part of a call that is not stored yet.
 type leftover struct {
 	*Store
 	*call
@@ -23,32 +24,22 @@ type leftover struct {
 // is not known. It repeats its batch id.
 const fallbackTries = 3
 
-// spill stores messages elsewhere, and sets the latches of their keys. The call is
-// first in all its lanes.
+// spill stores messages elsewhere. The call is the first of all its keys.
 func (s *Store) spill(ctx context.Context, c *call, left []int) *LostError {
 	f := &leftover{Store: s, call: c, why: map[int]error{}, diverted: map[int]error{}}
+	first := make(map[int]bool, len(left))
 	s.mu.Lock()
-	latched := map[int]bool{} // before this call
 	for _, i := range left {
-		m := &c.batch.Items[i]
+		t := s.topic(c.batch.Items[i].Topic)
 		switch c.routed(i) {
 		case behind:
-			f.why[i], latched[i] = errBehind, true
+			f.why[i] = errBehind
 		case aside:
-			f.why[i] = errAside
-			if err := s.health(m.Topic).err; err != nil { // none if it took something meanwhile
-				f.why[i] = err
-			}
+			// It has no error if something was taken meanwhile.
+			f.why[i], first[i] = cmp.Or(t.err, errAside), t.answered
 		default:
-			f.why[i] = c.receipts[i].Err
+			f.why[i], first[i] = c.receipts[i].Err, c.answered && says(c.receipts[i].Err)
 		}
-		if m.Key != nil {
-			latched[i] = s.lanes[laneKey{m.Topic, string(m.Key)}].latched
-		}
-	}
-	first := make(map[int]bool, len(left))
-	for _, i := range left {
-		first[i] = s.cfg.Divert != nil && !latched[i] && s.divertFirst(c, i)
 	}
 	s.mu.Unlock()
 	// The dead-letter route is at the same broker as the primary store: if that is gone by
@@ -59,17 +50,6 @@ func (s *Store) spill(ctx context.Context, c *call, left []int) *LostError {
 	left = f.keep(ctx, left)
 	left = f.divert(ctx, left, func(i int) bool { return f.diverted[i] == nil })
 	return f.lose(left)
-}
-
-// divertFirst reports whether the dead-letter route comes before the fallback store.
-// Store.mu is locked.
-func (s *Store) divertFirst(c *call, i int) bool {
-	m := &c.batch.Items[i]
-	answered := c.answered && says(c.receipts[i].Err)
-	if c.routed(i) == aside {
-		answered = s.health(m.Topic).answered
-	}
-	return answered && (s.cfg.When == DivertAll || s.cfg.When == DivertUnkeyed && m.Key == nil)
 }
 
 // outcome of a message at the primary store.
@@ -109,11 +89,10 @@ func (f *leftover) divert(ctx context.Context, left []int, which func(int) bool)
 			rest = append(rest, part...)
 			continue
 		}
-		for topic, items := range f.byTopic(part) {
-			f.tally(topic, func(t *Totals) { t.Diverted += int64(len(items)) })
-			f.cfg.Observer.Diverted(topic, len(items), why)
+		f.count(part, func(_ int, t *Totals) { t.Diverted++ })
+		for _, i := range part {
+			f.receipts[i] = store.Receipt{ID: f.receipts[i].ID}
 		}
-		f.accept(part)
 	}
 	return rest
 }
@@ -126,26 +105,19 @@ func (f *leftover) divertPart(ctx context.Context, msgs []pawl.Message, why erro
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for i := range msgs {
-			f.health(msgs[i].Topic).answered = false
+			f.topic(msgs[i].Topic).answered = false
 		}
 	}
 	return err
 }
 
-// accept turns receipts into those of messages that are stored.
-func (f *leftover) accept(part []int) {
+// count changes the totals of the messages' topics.
+func (f *leftover) count(part []int, change func(i int, t *Totals)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, i := range part {
-		f.receipts[i] = store.Receipt{ID: f.receipts[i].ID}
+		change(i, &f.topic(f.batch.Items[i].Topic).Totals)
 	}
-}
-
-func (f *leftover) byTopic(part []int) map[string][]int {
-	by := map[string][]int{}
-	for _, i := range part {
-		topic := f.batch.Items[i].Topic
-		by[topic] = append(by[topic], i)
-	}
-	return by
 }
 
 // keep stores messages in the fallback store and returns those that it did not
@@ -160,13 +132,12 @@ func (f *leftover) keep(ctx context.Context, left []int) (rest []int) {
 			f.receipts[i].Err = err
 			continue
 		}
-		row, err := toRow(f.cfg.Prefix, m, f.outcome(i), now, f.why[i])
+		row, err := toRow(m, f.outcome(i), now, f.why[i])
 		if err != nil {
 			f.fallback = err
 			rest = append(rest, i)
 			continue
 		}
-		f.rowTopic(m.Topic)
 		rows, at = append(rows, row), append(at, i)
 	}
 	if len(rows) == 0 {
@@ -178,32 +149,48 @@ func (f *leftover) keep(ctx context.Context, left []int) (rest []int) {
 	}
 	answers := f.store(ctx, batch)
 	var kept []int
+	unsure := map[int]bool{}
 	for n, r := range answers {
 		if r.DuplicateOf != "" {
 			r.Err = f.ownRow(ctx, &rows[n], r.DuplicateOf)
 		}
-		switch r.Outcome() {
+		i, o := at[n], r.Outcome()
+		switch o {
 		case store.Stored, store.Duplicate:
-			kept = append(kept, at[n])
-			// What was there already need not be the last of its lane.
-			f.latch(at[n], r.DuplicateOf != "")
-			f.receipts[at[n]] = store.Receipt{ID: r.ID, DuplicateOf: r.DuplicateOf}
-		case store.Unknown:
-			f.latch(at[n], true)
-			fallthrough
+			kept, unsure[i] = append(kept, i), f.outcome(i) == store.Unknown
+			f.receipts[i] = store.Receipt{ID: r.ID, DuplicateOf: r.DuplicateOf}
 		default:
 			f.fallback = r.Err
-			rest = append(rest, at[n])
+			rest = append(rest, i)
+		}
+		if o != store.Failed && o != store.Refused {
+			f.latch(&rows[n], f.batch.Items[i].Topic)
 		}
 	}
-	f.noteKept(kept)
-	if len(kept) > 0 {
-		if !f.share.announce(ctx) {
-			f.blind.Add(1)
+	f.count(kept, func(i int, t *Totals) {
+		if unsure[i] {
+			t.SpilledUnknown++
+		} else {
+			t.SpilledFailed++
 		}
-		f.wakeIfUp(kept)
-	}
+	})
 	return rest
+}
+
+// latch notes that the topic and key of a message have a row now, or may have one, and
+// lets the compensator begin at once where the primary store takes others.
+func (f *leftover) latch(row *pawl.Message, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.topic(name)
+	f.hasRows(t)
+	if row.Key != nil {
+		t.latched[string(row.Key)] = row.ID
+		f.kept = true
+	}
+	if !t.resting {
+		f.wakeUp()
+	}
 }
 
 // ownRow reports whether a duplicate in the fallback store is the row of the same
@@ -246,66 +233,6 @@ func (f *leftover) supports(m *pawl.Message) error {
 	return nil
 }
 
-// latch latches the key of a message that is a row now, or may be one.
-func (f *leftover) latch(i int, unsure bool) {
-	m := &f.batch.Items[i]
-	if m.Key == nil {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l := f.Store.lanes[laneKey{m.Topic, string(m.Key)}]
-	f.setLatch(l, true)
-	if unsure {
-		l.unsure = true
-		f.dirty[l.laneKey] = true
-		return
-	}
-	l.last = m.ID
-}
-
-// noteKept counts what the fallback store took.
-func (f *leftover) noteKept(kept []int) {
-	names := map[route]string{behind: "behind", aside: "aside"}
-	type group struct{ topic, outcome string }
-	n, why := map[group]int{}, map[group]error{}
-	for _, i := range kept {
-		g := group{f.batch.Items[i].Topic, names[f.routed(i)]}
-		if g.outcome == "" {
-			g.outcome = string(store.Failed)
-			if errors.Is(f.why[i], store.ErrUnknown) {
-				g.outcome = string(store.Unknown)
-			}
-		}
-		n[g]++
-		if why[g] == nil && g.outcome != "behind" {
-			why[g] = f.why[i]
-		}
-	}
-	for g, messages := range n {
-		f.tally(g.topic, func(t *Totals) {
-			if g.outcome == string(store.Unknown) {
-				t.SpilledUnknown += int64(messages)
-			} else {
-				t.SpilledFailed += int64(messages)
-			}
-		})
-		f.cfg.Observer.Spilled(g.topic, g.outcome, messages, why[g])
-	}
-}
-
-// wakeIfUp lets the compensator begin at once where the primary store takes others.
-func (f *leftover) wakeIfUp(kept []int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, i := range kept {
-		if !f.health(f.batch.Items[i].Topic).resting {
-			f.wakeUp()
-			return
-		}
-	}
-}
-
 // lose reports to the caller what no level accepted.
 func (f *leftover) lose(left []int) *LostError {
 	if len(left) == 0 {
@@ -321,9 +248,6 @@ func (f *leftover) lose(left []int) *LostError {
 		}
 		f.receipts[i] = store.Receipt{ID: f.receipts[i].ID, Err: &store.Error{Op: "append", Code: code, Err: lost}}
 	}
-	for topic, items := range f.byTopic(left) {
-		f.tally(topic, func(t *Totals) { t.Lost += int64(len(items)) })
-		f.cfg.Observer.Lost(topic, len(items), lost)
-	}
+	f.count(left, func(_ int, t *Totals) { t.Lost++ })
 	return lost
 }

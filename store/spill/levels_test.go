@@ -60,7 +60,7 @@ func TestUnknown(t *testing.T) {
 // TestPartial: of a batch that was taken in part, only the rest is spilled.
 func TestPartial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		primary, seen := newLog(), &notes{}
+		primary := newLog()
 		bad := true
 		primary.set(func(int, []pawl.Message) fate {
 			return fate{each: func(m pawl.Message) error {
@@ -73,7 +73,7 @@ func TestPartial(t *testing.T) {
 				return nil
 			}}
 		})
-		s := open(t, primary, memory.New(memory.Config{}), Config{Observer: seen})
+		s := open(t, primary, memory.New(memory.Config{}), Config{})
 		receipts, err := s.Append(t.Context(), store.NewBatch(msg("b", 0), msg("a", 0), msg("huge", 0), msg("a", 1),
 			pawl.Message{}, msg("b", 1)))
 		if err != nil {
@@ -96,8 +96,8 @@ func TestPartial(t *testing.T) {
 		if primary.repeats() != 0 {
 			t.Error("duplicates")
 		}
-		if !strings.Contains(seen.text(), "spilled orders failed 2") {
-			t.Error(seen.text())
+		if _, st := stats(t, s); st.SpilledFailed != 2 {
+			t.Errorf("figures %+v", st)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestLost(t *testing.T) {
 		s := open(t, primary, fallback, Config{Divert: func(context.Context, []pawl.Message,
 			error) error {
 			return noTopic
-		}, When: DivertLast})
+		}})
 		nameless := msg("a", 0)
 		nameless.ID = ""
 		batch := store.NewBatch(msg("b", 0), nameless)
@@ -217,20 +217,17 @@ func TestFallbackOfUnknownOutcome(t *testing.T) {
 func TestDivert(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		when     Diverting
 		fate     fate
 		broken   bool // the fallback store
 		diverted string
 		pending  int64
 	}{
-		{"it answers", DivertUnkeyed, fate{each: func(pawl.Message) error { return failed() }}, false, "-1", 2},
-		{"it answers; all", DivertAll, fate{each: func(pawl.Message) error { return failed() }}, false,
+		{"it answers", fate{each: func(pawl.Message) error { return failed() }}, false,
 			"a-0 -1 a-2", 0},
-		{"it answers; last", DivertLast, fate{each: func(pawl.Message) error { return failed() }}, false, "", 3},
-		{"it is away", DivertAll, fate{down: true}, false, "", 3},
-		{"both are away", DivertUnkeyed, fate{down: true}, true, "a-0 -1 a-2", 0},
-		{"it answers; the other is away", DivertUnkeyed, fate{each: func(pawl.Message) error { return failed() }}, true,
-			"-1 a-0 a-2", 0},
+		{"it is away", fate{down: true}, false, "", 3},
+		{"both are away", fate{down: true}, true, "a-0 -1 a-2", 0},
+		{"it answers; the other is away", fate{each: func(pawl.Message) error { return failed() }}, true,
+			"a-0 -1 a-2", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -240,7 +237,7 @@ func TestDivert(t *testing.T) {
 				}
 				primary.set(func(int, []pawl.Message) fate { return c.fate })
 				var diverted []string
-				s := open(t, primary, fallback, Config{When: c.when,
+				s := open(t, primary, fallback, Config{
 					Divert: func(_ context.Context, msgs []pawl.Message, why error) error {
 						if !errors.Is(why, errNoBroker) {
 							t.Errorf("why: %v", why)
@@ -330,7 +327,7 @@ func TestRepeatedIDs(t *testing.T) {
 		primary := newLog()
 		primary.setDown(true)
 		fallback := &stingy{Store: memory.New(memory.Config{}), given: -1}
-		s := open(t, primary, fallback, Config{Batch: 1})
+		s := open(t, primary, fallback, Config{pace: pace{batch: 1}})
 		send(t, s, msg("a", 0))
 		send(t, s, msg("a", 1))
 		if r := send(t, s, msg("a", 0)); r[0].DuplicateOf != "a-0" {
@@ -377,7 +374,7 @@ func TestSpillsOfOneKey(t *testing.T) {
 		primary := newLog()
 		primary.setDown(true)
 		fallback := &stingy{Store: memory.New(memory.Config{}), given: -1, late: true}
-		s := open(t, primary, fallback, Config{Pipelined: true, Batch: 1})
+		s := open(t, primary, fallback, Config{pace: pace{batch: 1}})
 		var wg sync.WaitGroup
 		for n := range 2 {
 			wg.Go(func() { send(t, s, msg("a", n)) })
@@ -418,7 +415,7 @@ func TestPrimaryRefusesTheCall(t *testing.T) {
 		receipts != nil {
 		t.Fatal(receipts, err)
 	}
-	lanes, _, _ := kept(s)
+	lanes := kept(s)
 	if _, st := stats(t, s); st.SpilledFailed != 0 || lanes != 0 {
 		t.Fatalf("figures %+v", st)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -230,51 +229,16 @@ func quiet(t testing.TB, s *Store, bound time.Duration) {
 		for _, topic := range st.Topics {
 			left += topic.Pending
 		}
-		if lanes, doubts, _ := kept(s); left == 0 && st.LatchedKeys == 0 && lanes+doubts == 0 {
+		if lanes := kept(s); left == 0 && st.LatchedKeys == 0 && lanes == 0 {
 			return
 		}
 	}
-	lanes, doubts, _ := kept(s)
-	t.Fatalf("after %v: %d lanes, %d doubts, %+v", bound, lanes, doubts, st)
+	t.Fatalf("after %v: %d lanes, %+v", bound, kept(s), st)
 }
 
-// kept is what a store keeps in memory: lanes, latches that are to be verified, and
-// since when it spills.
-func kept(s *Store) (lanes, doubts int, since time.Time) {
+// kept is how many keys have calls on their way.
+func kept(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.lanes), len(s.dirty), s.since
-}
-
-// notes is an observer that writes down.
-type notes struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (n *notes) note(format string, args ...any) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lines = append(n.lines, fmt.Sprintf(format, args...))
-}
-
-func (n *notes) Spilled(topic, outcome string, messages int, _ error) {
-	n.note("spilled %s %s %d", topic, outcome, messages)
-}
-func (n *notes) Diverted(topic string, messages int, _ error) {
-	n.note("diverted %s %d", topic, messages)
-}
-func (n *notes) Lost(topic string, messages int, _ error) { n.note("lost %s %d", topic, messages) }
-func (n *notes) Compensated(topic string, rows, proven int) {
-	n.note("compensated %s %d %d", topic, rows, proven)
-}
-func (n *notes) Retried(topic string, rows int, _ error) { n.note("retried %s %d", topic, rows) }
-func (n *notes) Buried(topic string, rows int, _ error)  { n.note("buried %s %d", topic, rows) }
-func (n *notes) Active(since time.Time)                  { n.note("active %t", !since.IsZero()) }
-func (n *notes) Trouble(op string, err error)            { n.note("trouble %s %v", op, err) }
-
-func (n *notes) text() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return strings.Join(n.lines, "\n")
+	return len(s.turns)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,18 +19,14 @@ import (
 // TestOutage: 16 producers, a thousand keys, a primary store that is away for a
 // while. Everything arrives once, each key in its order, and nobody helps.
 func TestOutage(t *testing.T) {
-	for _, pipelined := range []bool{false, true} {
-		t.Run(fmt.Sprintf("pipelined=%t", pipelined), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { outage(t, pipelined) })
-		})
-	}
+	synctest.Test(t, outage)
 }
 
-func outage(t *testing.T, pipelined bool) {
+func outage(t *testing.T) {
 	const producers, keys, each = 16, 400, 20
-	primary, seen := newLog(), &notes{}
+	primary := newLog()
 	primary.plan = func(int, []pawl.Message) fate { return fate{delay: time.Millisecond} }
-	s := open(t, primary, memory.New(memory.Config{}), Config{Pipelined: pipelined, Observer: seen})
+	s := open(t, primary, memory.New(memory.Config{}), Config{})
 	time.AfterFunc(500*time.Millisecond, func() {
 		primary.set(func(int, []pawl.Message) fate { return fate{down: true, delay: 5 * time.Millisecond} })
 	})
@@ -62,22 +57,9 @@ func outage(t *testing.T, pipelined bool) {
 		st.Lost != 0 || st.Dead != 0 {
 		t.Errorf("figures %+v", st)
 	}
-	if text := seen.text(); !strings.Contains(text, "active true") ||
-		!strings.HasSuffix(strings.TrimSpace(lastWith(text, "active")), "active false") {
-		t.Error("it did not say that it is active, and then not any more")
+	if lanes := kept(s); lanes != 0 {
+		t.Errorf("%d lanes are left", lanes)
 	}
-	if lanes, _, since := kept(s); !since.IsZero() || lanes != 0 {
-		t.Errorf("%d lanes are left; it spills since %v", lanes, since)
-	}
-}
-
-func lastWith(text, part string) (last string) {
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, part) {
-			last = line
-		}
-	}
-	return last
 }
 
 // TestDownIsNotWaitedFor: while the primary store is known to be down, only probes
@@ -159,7 +141,7 @@ func TestDeniedRowsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary, fallback := &denied{log: newLog()}, memory.New(memory.Config{})
 		primary.setDown(true)
-		s := open(t, primary, fallback, Config{Batch: 10})
+		s := open(t, primary, fallback, Config{pace: pace{batch: 10}})
 		for n := range 100 {
 			send(t, s, msg(fmt.Sprint("key", n%20), n/20))
 		}
@@ -280,7 +262,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		wg.Wait()
 		send(t, s, msg("a", 1))
 		primary.inOrder(t, "a", 2)
-		if lanes, _, _ := kept(s); lanes != 0 {
+		if lanes := kept(s); lanes != 0 {
 			t.Fatalf("%d lanes are left", lanes)
 		}
 	})
@@ -336,8 +318,7 @@ func randomFaults(t *testing.T, seed uint64) {
 		}
 		return f
 	})
-	s := open(t, primary, fallback, Config{Pipelined: r.n(2) == 0, MaxRetries: 1000, RetryFirst: 100 * time.Millisecond,
-		RetryMax: time.Second})
+	s := open(t, primary, fallback, Config{pace: pace{maxRetries: 1000, retryFirst: 100 * time.Millisecond, retryMax: time.Second}})
 	const keys, each = 12, 30
 	var wg sync.WaitGroup
 	for k := range keys {
@@ -378,8 +359,8 @@ func randomFaults(t *testing.T, seed uint64) {
 	}
 	_, st := stats(t, s)
 	t.Logf("%d duplicates; %+v", primary.repeats(), st.Totals)
-	if lanes, doubts, _ := kept(s); lanes != 0 || doubts != 0 {
-		t.Errorf("%d lanes and %d doubts are left", lanes, doubts)
+	if lanes := kept(s); lanes != 0 {
+		t.Errorf("%d lanes are left", lanes)
 	}
 }
 

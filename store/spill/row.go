@@ -39,9 +39,12 @@ type rest struct {
 	For      time.Duration `json:"for,omitempty"`
 }
 
+// prefix begins the names of topics in the fallback store.
+const prefix = "spill."
+
 // topicOf is the topic of the fallback store for rows of a topic. A name that
 // would be too long ends in a hash.
-func topicOf(prefix, topic string) string {
+func topicOf(topic string) string {
 	name := prefix + topic
 	if len(name) <= pawl.MaxTopic {
 		return name
@@ -54,7 +57,7 @@ func topicOf(prefix, topic string) string {
 // toRow makes a message the row that the fallback store keeps of it. A row has no
 // priority and no delay, so that rows of a key are listed in the order of their
 // lane; both come back with the message.
-func toRow(prefix string, m pawl.Message, outcome store.Outcome, since time.Time, why error) (pawl.Message, error) {
+func toRow(m pawl.Message, outcome store.Outcome, since time.Time, why error) (pawl.Message, error) {
 	own := map[string]string{
 		HeaderTopic: m.Topic, HeaderOutcome: string(outcome), HeaderSince: since.UTC().Format(time.RFC3339Nano),
 	}
@@ -68,7 +71,7 @@ func toRow(prefix string, m pawl.Message, outcome store.Outcome, since time.Time
 		}
 		own[headerRest] = string(b)
 	}
-	row := pawl.Message{ID: m.ID, Topic: topicOf(prefix, m.Topic), Key: m.Key, Body: m.Body,
+	row := pawl.Message{ID: m.ID, Topic: topicOf(m.Topic), Key: m.Key, Body: m.Body,
 		Headers: make(map[string]string, len(m.Headers)+len(own))}
 	foreign := false
 	for k, v := range m.Headers {
@@ -140,6 +143,9 @@ func fromRow(row pawl.Message, waited time.Duration) (pawl.Message, store.Outcom
 	return m, store.Outcome(own[HeaderOutcome]), nil
 }
 
+// ours reports whether a topic of the fallback store is one of rows.
+func ours(name string) bool { return strings.HasPrefix(name, prefix) }
+
 // Kept yields the messages that are rows, dead ones too, as they were when they were
 // appended. It is for callers that need every message of the store (codec.Keeper): the
 // primary store's listings do not show these.
@@ -151,7 +157,7 @@ func (s *Store) Kept(ctx context.Context) iter.Seq2[store.Record, error] {
 			s.inspector.List(ctx, store.Filter{}), letters.Dead(ctx, store.DeadFilter{}),
 		} {
 			for r, err := range rows {
-				if err == nil && !s.ours(r.Topic) {
+				if err == nil && !ours(r.Topic) {
 					continue
 				}
 				if err == nil && r.Headers[HeaderTopic] != "" { // or another program put it there

@@ -13,7 +13,7 @@ import (
 // rowBatch is rows of one topic on their way back.
 type rowBatch struct {
 	*Store
-	topic    string
+	topic    *topic
 	sent     time.Time // the claim
 	runs     []*run
 	answered bool
@@ -28,7 +28,7 @@ const singleRuns = 3
 // carry sends the rows and settles them. It reports whether the primary store takes
 // something.
 func (p *rowBatch) carry(resting bool) (more bool) {
-	ctx, cancel := context.WithDeadline(p.stop, p.sent.Add(p.cfg.Lease*9/10)) // while it holds them
+	ctx, cancel := context.WithDeadline(p.stop, p.sent.Add(p.cfg.pace.lease*9/10)) // while it holds them
 	defer cancel()
 	if resting {
 		for _, r := range p.runs {
@@ -38,14 +38,13 @@ func (p *rowBatch) carry(resting bool) (more bool) {
 		p.oneByOne(ctx)
 	}
 	p.mu.Lock()
-	h := p.health(p.topic)
 	specific := p.stored
 	if p.stored {
-		h.took()
+		p.topic.took()
 	} else if p.err != nil {
-		specific = p.failing(h, false, p.answered, p.err)
+		specific = p.failing(p.topic, false, p.answered, p.err)
 	}
-	nextTry := time.Until(h.probeAt)
+	nextTry := time.Until(p.topic.probeAt)
 	p.mu.Unlock()
 	return p.settle(specific, max(nextTry, 0)) && (p.stored || p.err == nil)
 }
@@ -106,7 +105,7 @@ func (p *rowBatch) append(ctx context.Context, items []pawl.Message) (answers []
 	bound, cancel := p.primaryBound(ctx)
 	defer cancel()
 	receipts, err := p.primary.Append(store.Accepted(bound), store.Batch[pawl.Message]{
-		ID: partID("compensate", p.topic, items), Items: items})
+		ID: partID("compensate", p.topic.name, items), Items: items})
 	full = len(receipts) == len(items)
 	answers = store.Answers(len(items), receipts, err)
 	for i := range answers {
@@ -138,7 +137,6 @@ func (p *rowBatch) settle(specific bool, nextTry time.Duration) bool {
 	var items []store.Settlement
 	var of []*pawl.Delivery
 	var t tallies
-	var buried, failed error
 	for _, r := range p.runs {
 		for i := range r.rows {
 			d := &r.rows[i]
@@ -152,14 +150,14 @@ func (p *rowBatch) settle(specific bool, nextTry time.Duration) bool {
 				}
 			case i < len(r.answers) && r.answers[i].Outcome() == store.Refused &&
 				!errors.Is(r.answers[i].Err, store.ErrClosed):
-				ended, buried = true, r.answers[i].Err
-				p.fail(&st, d, store.Dead, buried, "refused by the primary store")
+				ended = true
+				p.fail(&st, d, store.Dead, r.answers[i].Err, "refused by the primary store")
 			case i < len(r.answers) && specific:
-				ended, failed = true, r.answers[i].Err
-				p.fail(&st, d, store.Retry, failed, fmt.Sprintf("try %d of %d", d.Attempt, p.cfg.MaxRetries))
+				ended = true
+				p.fail(&st, d, store.Retry, r.answers[i].Err, fmt.Sprintf("try %d of %d", d.Attempt, p.cfg.pace.maxRetries))
 			case r.spoiled != nil && i == len(r.messages) && i == len(r.answers):
-				ended, buried = true, r.spoiled
-				p.fail(&st, d, store.Dead, buried, "not a row")
+				ended = true
+				p.fail(&st, d, store.Dead, r.spoiled, "not a row")
 			default:
 				ended = true
 				st.Verdict = store.Release
@@ -182,23 +180,29 @@ func (p *rowBatch) settle(specific bool, nextTry time.Duration) bool {
 	if !p.settled(items, of) {
 		return false
 	}
-	p.report(t, failed, buried)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := &p.topic.Totals
+	c.Compensated += int64(t.stored)
+	c.Proven += int64(t.proven)
+	c.CompensationsFailed += int64(t.failed + t.buried)
+	c.Buried += int64(t.buried)
 	return true
 }
 
 // fail makes a settlement a failure.
 func (p *rowBatch) fail(st *store.Settlement, d *pawl.Delivery, v store.Verdict, err error, rule string) {
 	action := "dead letter"
-	if v == store.Retry && d.Attempt >= p.cfg.MaxRetries {
+	if v == store.Retry && d.Attempt >= p.cfg.pace.maxRetries {
 		v = store.Dead
 	}
 	if v == store.Retry {
-		st.After = min(p.jitter(p.backoff(d.Attempt, err)), pawl.MaxDelay)
+		st.After = min(jitter(p.backoff(d.Attempt, err)), pawl.MaxDelay)
 		action = "retry in " + st.After.Round(time.Millisecond).String()
 	}
 	st.Verdict = v
 	st.Failure = store.Failure{Kind: KindSpill, Error: err.Error(), Rule: "spill: " + rule, Action: action,
-		Worker: p.cfg.Owner, Ran: time.Since(p.sent)}
+		Ran: time.Since(p.sent)}
 }
 
 // backoff is how long a row waits after a try that failed. One that was not answered
@@ -209,27 +213,27 @@ func (p *rowBatch) backoff(attempt int, err error) time.Duration {
 	if errors.Is(err, store.ErrUnknown) {
 		switch n {
 		case 0:
-			return p.cfg.ProbeFirst
+			return p.cfg.pace.probeFirst
 		case 1:
-			return p.cfg.ProbeMax
+			return p.cfg.pace.probeMax
 		}
 		n -= 2
 	}
-	return store.Doubled(p.cfg.RetryFirst, p.cfg.RetryMax, n)
+	return store.Doubled(p.cfg.pace.retryFirst, p.cfg.pace.retryMax, n)
 }
 
 // KindSpill is the kind of a row that could not be brought back.
 const KindSpill pawl.Kind = "Spill"
 
-// settled settles, again while the outcome is not known, and ends latches. What it
+// settled settles, again while the outcome is not known, and forgets what is gone. What it
 // cannot settle comes again when its lease has ended, and is settled then: what the
 // primary store has is not sent again.
 func (p *rowBatch) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 	batch := store.NewBatch(items...)
 	// Close waits for this: what the primary store has is to be no row any more.
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(p.stop), p.sent.Add(p.cfg.Lease))
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(p.stop), p.sent.Add(p.cfg.pace.lease))
 	defer cancel()
-	bound, end := context.WithTimeout(ctx, p.cfg.CloseTimeout/2)
+	bound, end := context.WithTimeout(ctx, closeTimeout/2)
 	defer end()
 	var refusals []store.Refusal
 	for try := 0; ; try++ {
@@ -237,7 +241,6 @@ func (p *rowBatch) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 		if refusals, err = p.fallback.Settle(bound, batch); err == nil {
 			break
 		}
-		p.trouble("settle", err)
 		if !errors.Is(err, store.ErrUnavailable) ||
 			store.Sleep(bound, store.Doubled(10*time.Millisecond, time.Second, try)) != nil {
 			return false
@@ -250,29 +253,17 @@ func (p *rowBatch) settled(items []store.Settlement, of []*pawl.Delivery) bool {
 	for i, d := range of {
 		if v := items[i].Verdict; !lost[i] && (v == store.Ack || v == store.Dead) {
 			delete(p.brought, d.ID)
-			p.gone(p.topic, d.Key, d.ID)
+			p.gone(d)
 		}
 	}
 	return true
 }
 
-func (p *rowBatch) report(t tallies, failed, buried error) {
-	p.tally(p.topic, func(c *Totals) {
-		c.Compensated += int64(t.stored)
-		c.Proven += int64(t.proven)
-		c.CompensationsFailed += int64(t.failed + t.buried)
-		c.Buried += int64(t.buried)
-	})
-	if t.stored > 0 {
-		p.cfg.Observer.Compensated(p.topic, t.stored, t.proven)
-	}
-	if t.failed > 0 {
-		p.cfg.Observer.Retried(p.topic, t.failed, failed)
-	}
-	if t.buried > 0 {
-		if buried == nil {
-			buried = failed
-		}
-		p.cfg.Observer.Buried(p.topic, t.buried, buried)
+// gone says that a row is in the fallback store no more.
+func (p *rowBatch) gone(row *pawl.Delivery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.topic.latched[string(row.Key)] == row.ID {
+		delete(p.topic.latched, string(row.Key))
 	}
 }

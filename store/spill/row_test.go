@@ -44,7 +44,7 @@ func TestRowsKeepTheMessage(t *testing.T) {
 			m.Headers = nil
 		}
 		before := maps.Clone(m.Headers)
-		row, err := toRow("spill.", m, store.Unknown, time.Now(), errors.New(strings.Repeat("\xffé\x00", 500)))
+		row, err := toRow(m, store.Unknown, time.Now(), errors.New(strings.Repeat("\xffé\x00", 500)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,10 +77,10 @@ func sizeOf(headers map[string]string) (n int) {
 
 func TestTopicsOfRows(t *testing.T) {
 	long := strings.Repeat("x", pawl.MaxTopic-1)
-	if got := topicOf("spill.", "orders"); got != "spill.orders" {
+	if got := topicOf("orders"); got != "spill.orders" {
 		t.Error(got)
 	}
-	a, b := topicOf("spill.", long+"a"), topicOf("spill.", long+"b")
+	a, b := topicOf(long+"a"), topicOf(long+"b")
 	if a == b || len(a) != pawl.MaxTopic || pawl.ValidTopic(a) != nil {
 		t.Errorf("%s and %s", a, b)
 	}

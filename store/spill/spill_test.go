@@ -1,8 +1,6 @@
 package spill
 
 import (
-	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,11 +47,10 @@ func harness(cfg Config) storetest.Harness {
 	}}
 }
 
-func TestContract(t *testing.T)          { storetest.Run(t, harness(Config{})) }
-func TestContractPipelined(t *testing.T) { storetest.Run(t, harness(Config{Pipelined: true})) }
-func TestEngine(t *testing.T)            { enginetest.Run(t, harness(Config{})) }
+func TestContract(t *testing.T) { storetest.Run(t, harness(Config{})) }
+func TestEngine(t *testing.T)   { enginetest.Run(t, harness(Config{})) }
 
-func BenchmarkSpill(b *testing.B) { storetest.Bench(b, harness(Config{Pipelined: true})) }
+func BenchmarkSpill(b *testing.B) { storetest.Bench(b, harness(Config{})) }
 
 // TestReceiptsTellWhatIsStored: however the primary store fails, the receipts tell what
 // is kept, also when the fallback store takes nothing.
@@ -67,15 +64,5 @@ func TestReceiptsTellWhatIsStored(t *testing.T) {
 				return s, storetest.Keepers(t, fallback, inner) // in the direction in which rows move
 			})
 		})
-	}
-}
-
-func TestConfigReportsEverythingAtOnce(t *testing.T) {
-	_, err := New(memory.New(memory.Config{}), memory.New(memory.Config{}),
-		Config{Prefix: "no such prefix", Poll: -1, Lease: -1, MaxRetries: -1})
-	for _, want := range []string{`prefix "no such prefix"`, "Poll is -1ns", "Lease is -1ns", "-1 retries"} {
-		if !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is missing in: %v", want, err)
-		}
 	}
 }

@@ -17,18 +17,6 @@ type (
 	Totals     = figures.Totals
 )
 
-// tally changes the totals of a topic, of this process.
-func (s *Store) tally(topic string, change func(*Totals)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.count[topic]
-	if c == nil {
-		c = &Totals{}
-		s.count[topic] = c
-	}
-	change(c)
-}
-
 // Stats returns the figures. It asks the fallback store to count, and is meant for
 // periodic use. If that fails, it returns the error together with the figures of this
 // process: everything except Pending, Dead and OldestPending, which are zero. It is
@@ -49,28 +37,27 @@ func (s *Store) Stats(ctx context.Context) (Stats, error) {
 	}
 	for _, f := range figures {
 		name, known := s.byRow[f.Name]
-		if !known && !s.ours(f.Name) {
+		if !known && !ours(f.Name) {
 			continue
 		}
 		if !known {
-			name = f.Name[len(s.cfg.Prefix):]
+			name = f.Name[len(prefix):]
 		}
 		t := topic(name)
 		t.Pending, t.Dead, t.OldestPending = pending(&f), f.Dead, f.OldestWaiting
 	}
-	for name, c := range s.count {
-		topic(name).Totals = *c
-	}
-	for name, h := range s.topics {
-		switch {
-		case h.down:
-			t := topic(name)
-			t.Down, t.Why = true, h.err
-		case !h.again.IsZero():
-			topic(name) // it is said of it, too, that it is not down any more
+	all := Stats{Blind: s.blind}
+	for name, t := range s.topics {
+		all.LatchedKeys += len(t.latched)
+		if !t.down && t.again.IsZero() && t.Totals == (Totals{}) {
+			continue
+		}
+		f := topic(name) // if it was down once it is said of it, too, that it is not any more
+		f.Totals, f.Down = t.Totals, t.down
+		if t.down {
+			f.Why = t.err
 		}
 	}
-	all := Stats{LatchedKeys: int(s.latched.Load()), ActiveSince: s.since, Blind: s.blind.Load()}
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		all.Topics = append(all.Topics, *by[name])
 	}

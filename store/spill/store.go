@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,33 +18,26 @@ type Store struct {
 	can               store.Capabilities // of the primary store
 	inspector         store.Inspector    // of the fallback store
 	figures           store.Topics       // of the fallback store
+	shared            bool               // other processes may use the fallback store
 	cfg               Config
-	share             *share
 
 	mu     sync.Mutex // never held across a call of a store or a wait
-	lanes  map[laneKey]*lane
-	spare  []*lane // not in use
-	topics map[string]*health
-	dirty  map[laneKey]bool           // latches to be verified
+	turns  map[laneKey]chan struct{}
+	topics map[string]*topic
+	byRow  map[string]string          // topics by the name that they have in the fallback store
 	partly map[string][]store.Receipt // batches of which something was lost, by id
 	order  []string                   // the same, oldest first
-	since  time.Time                  // when the first latch was set; zero: none is
-	count  map[string]*Totals         // by topic
-	byRow  map[string]string          // topics by the name that they have in the fallback store
+	blind  int64
 
-	latched atomic.Int64
-	blind   atomic.Int64
-	closed  atomic.Bool
+	closed atomic.Bool
 
 	// brought is the rows that the primary store took and that are not acked yet, by
-	// id: when each was spilled. verified is when latches were last verified. Both are
-	// the compensator's alone.
-	brought  map[string]string
-	verified time.Time
+	// id: when each was spilled. It is the compensator's alone.
+	brought map[string]string
 
 	stop    context.Context // ends with Close
 	cancel  context.CancelFunc
-	loaded  chan struct{} // closed when the latches are those of the fallback store
+	loaded  chan struct{} // closed when the keys that have rows are known
 	wake    chan struct{}
 	working sync.WaitGroup
 	closer  sync.Once
@@ -56,8 +48,8 @@ type Store struct {
 // certainly accept. It owns both: Close closes them. fallback must keep ids unique,
 // lookups, topics, dead letters and delays; [store.ErrUnsupported] if it does not.
 //
-// Latches are read from fallback in the background. Until that has succeeded,
-// messages with a key wait.
+// The keys that have rows are read from fallback in the background. Until that has
+// succeeded, messages with a key wait.
 func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -76,20 +68,14 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		primary: primary, fallback: fallback, can: store.Describe(primary).Capabilities, cfg: cfg,
-		lanes: map[laneKey]*lane{}, topics: map[string]*health{}, dirty: map[laneKey]bool{},
-		partly: map[string][]store.Receipt{},
-		count:  map[string]*Totals{}, byRow: map[string]string{}, brought: map[string]string{},
+		shared: can.Has(store.CanProcesses),
+		turns:  map[laneKey]chan struct{}{}, topics: map[string]*topic{}, byRow: map[string]string{},
+		partly: map[string][]store.Receipt{}, brought: map[string]string{},
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 	s.inspector, _ = store.As[store.Inspector](fallback, store.CanLookup)
 	s.figures, _ = store.As[store.Topics](fallback)
 	s.stop, s.cancel = context.WithCancel(context.Background())
-	s.share = &share{watch: cfg.Watch, stop: s.stop, key: shareKey(cfg.Prefix) + pawl.NewID(),
-		prefix: shareKey(cfg.Prefix), owner: cfg.Owner}
-	if entries, ok := store.As[store.Shared](fallback); ok && can.Has(store.CanProcesses) && cfg.Watch > 0 {
-		s.share.entries = entries
-		s.working.Go(s.watchOthers)
-	}
 	s.working.Go(s.compensate)
 	return s, nil
 }
@@ -118,7 +104,7 @@ func (s *Store) Close() error {
 			s.working.Wait()
 			close(done)
 		}()
-		late := time.NewTimer(s.cfg.CloseTimeout)
+		late := time.NewTimer(closeTimeout)
 		defer late.Stop()
 		var err error
 		select {
@@ -138,30 +124,3 @@ func (s *Store) wakeUp() {
 	default: // the last wake-up is still pending
 	}
 }
-
-// noteActive tells the observer when the first latch is set, and when the last one
-// has ended. Store.mu is locked.
-func (s *Store) noteActive() {
-	switch on := s.latched.Load() > 0; {
-	case on && s.since.IsZero():
-		s.since = time.Now()
-	case !on && !s.since.IsZero():
-		s.since = time.Time{}
-	default:
-		return
-	}
-	s.cfg.Observer.Active(s.since)
-}
-
-// rowTopic is the name of a topic in the fallback store, for a topic with rows.
-func (s *Store) rowTopic(topic string) string {
-	name := topicOf(s.cfg.Prefix, topic)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byRow[name] = topic
-	s.health(topic).rows = true
-	return name
-}
-
-// ours reports whether a topic of the fallback store is one of rows.
-func (s *Store) ours(name string) bool { return strings.HasPrefix(name, s.cfg.Prefix) }
