@@ -32,10 +32,11 @@ func TestReceiptsAreNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		primary.set(each(unanswered))
-		s := open(t, primary, memory.New(memory.Config{}), Config{Divert: func(context.Context, []pawl.Message, error) error {
-			t.Error("diverted to where nobody answers")
-			return nil
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{
+			Divert: func(context.Context, []pawl.Message, error) error {
+				t.Error("diverted to where nobody answers")
+				return nil
+			}})
 		for n := range 5 {
 			send(t, s, msg("", n), msg(fmt.Sprint("key", n), n))
 		}
@@ -190,9 +191,10 @@ func TestDivertHasAReason(t *testing.T) {
 func TestPanicFreesTheKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
-		s := open(t, primary, memory.New(memory.Config{}), Config{Divert: func(context.Context, []pawl.Message, error) error {
-			panic("as of a bug")
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{
+			Divert: func(context.Context, []pawl.Message, error) error {
+				panic("as of a bug")
+			}})
 		primary.set(each(failed))
 		func() {
 			defer func() {
@@ -220,10 +222,11 @@ func TestDivertedTopicsAreProbed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		primary := newLog()
 		var diverted atomic.Int64
-		s := open(t, primary, memory.New(memory.Config{}), Config{Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
-			diverted.Add(int64(len(msgs)))
-			return nil
-		}})
+		s := open(t, primary, memory.New(memory.Config{}), Config{
+			Divert: func(_ context.Context, msgs []pawl.Message, _ error) error {
+				diverted.Add(int64(len(msgs)))
+				return nil
+			}})
 		primary.setDown(true)
 		send(t, s, msg("a", 0)) // a row
 		primary.set(nil)

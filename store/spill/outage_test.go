@@ -318,7 +318,8 @@ func randomFaults(t *testing.T, seed uint64) {
 		}
 		return f
 	})
-	s := open(t, primary, fallback, Config{pace: pace{maxRetries: 1000, retryFirst: 100 * time.Millisecond, retryMax: time.Second}})
+	s := open(t, primary, fallback, Config{pace: pace{maxRetries: 1000, retryFirst: 100 * time.Millisecond,
+		retryMax: time.Second}})
 	const keys, each = 12, 30
 	var wg sync.WaitGroup
 	for k := range keys {

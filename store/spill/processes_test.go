@@ -119,6 +119,7 @@ func TestProcesses(t *testing.T) {
 		time.Sleep(10*time.Second + 250*time.Millisecond) // between two looks
 		primary.set(sick("b"))                            // so that nobody brings it back
 		cut.set(true)
+		send(t, two, msg("c", 0)) // it has seen just now that there are no rows
 		send(t, one, msg("b", 0))
 		send(t, two, msg("b", 1))
 		primary.set(nil)

@@ -154,7 +154,8 @@ func (p *rowBatch) settle(specific bool, nextTry time.Duration) bool {
 				p.fail(&st, d, store.Dead, r.answers[i].Err, "refused by the primary store")
 			case i < len(r.answers) && specific:
 				ended = true
-				p.fail(&st, d, store.Retry, r.answers[i].Err, fmt.Sprintf("try %d of %d", d.Attempt, p.cfg.pace.maxRetries))
+				p.fail(&st, d, store.Retry, r.answers[i].Err,
+					fmt.Sprintf("try %d of %d", d.Attempt, p.cfg.pace.maxRetries))
 			case r.spoiled != nil && i == len(r.messages) && i == len(r.answers):
 				ended = true
 				p.fail(&st, d, store.Dead, r.spoiled, "not a row")
