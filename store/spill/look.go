@@ -24,7 +24,7 @@ func (s *Store) look(ctx context.Context, name string) *topic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.topic(name)
-	for s.shared && !t.waiting && t.looked.Before(oldest) && ctx.Err() == nil {
+	for s.shared && !t.waiting && !t.looked.After(oldest) && ctx.Err() == nil {
 		if time.Since(t.failed) < lookTime {
 			s.blind++
 			break
