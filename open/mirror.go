@@ -3,9 +3,6 @@ package open
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -19,11 +16,9 @@ import (
 // `pawl traffic` was told about go there. One that turns out to be the primary itself is
 // refused then. Report is called with problems of copies.
 func Mirror(primary store.Store, c Config, report func(error)) (store.Store, error) {
-	host, _ := os.Hostname()
-	name := fmt.Sprintf("%.80s/%d/%s", host, os.Getpid(), strconv.FormatInt(time.Now().UnixNano(), 36))
 	l := newLazy(c)
-	l.same = func(ctx context.Context, s store.Store) (bool, error) { return mirror.Same(ctx, primary, s, name) }
-	return mirror.New(primary, l, mirror.Config{Name: name, Report: report})
+	l.same = func(ctx context.Context, s store.Store) (bool, error) { return mirror.Same(ctx, primary, s, "mirror") }
+	return mirror.New(primary, l, mirror.Config{Report: report})
 }
 
 // lazy is a store that is opened with its first call, and again after a call that

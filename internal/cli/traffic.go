@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -72,9 +70,7 @@ func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
 }
 
 func (s *session) trafficMirror() *cobra.Command {
-	var as string
-	sample := 1.0
-	c := &cobra.Command{
+	return &cobra.Command{
 		Use: "mirror TOPIC…", Short: "Copy what is appended to topics into the new store", Args: count(1, -1, "topics"),
 		Long: `Lets every process that has the same --mirror copy, from now on, what it appends to
 these topics: with the same ids, keys, bodies, headers and priorities, in the order of
@@ -83,24 +79,11 @@ the same settings in the new store, and must be empty there.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
   pawl traffic mirror mail --mirror sqlite:new.db --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
-			if as != "" && len(topics) > 1 {
-				return usage("one topic at a time", "--as names one topic, and there are %d", len(topics))
-			}
-			if sample <= 0 || sample > 1 {
-				return usage("use a number above 0, up to 1", "--sample is %v", sample)
-			}
-			if sample == 1 {
-				sample = 0
-			}
 			return s.changeTraffic(c.Context(), "copy", topics, func(t *migrate.Traffic, topic string) error {
-				return t.Begin(c.Context(), topic, as, sample, s.dryRun)
+				return t.Begin(c.Context(), topic, s.dryRun)
 			})
 		},
 	}
-	c.Flags().StringVar(&as, "as", "", "the `NAME` of the topic in the new store (default: the same)")
-	c.Flags().Float64Var(&sample, "sample", sample,
-		"copy this share of the keys, to begin with; a cut-over needs all of them")
-	return c
 }
 
 func (s *session) trafficStop() *cobra.Command {
@@ -158,8 +141,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 	if err != nil {
 		return cannot(err, "look at traffic")
 	}
-	l := s.list("TOPIC", "STAGE", "IN CHARGE", ">NOT DONE, OLD", ">NEW", ">COPIES", ">WAITING", ">MISSED", ">REFUSED",
-		">WRITERS")
+	l := s.list("TOPIC", "STAGE", "IN CHARGE", ">NOT DONE, OLD", ">NEW", ">COPIES", ">WAITING", ">MISSED", ">REFUSED")
 	var problems []string
 	for i := range all {
 		st := &all[i]
@@ -168,8 +150,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		}
 		l.add(st, st.Topic, cmp.Or(string(st.Stage), "off"), cmp.Or(inCharge[string(st.Stage)], "old"),
 			number(st.Open.From), number(st.Open.To),
-			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused),
-			number(st.Writers))
+			number(st.Copies.Written), number(st.Waiting), number(st.Copies.Missed), number(st.Copies.Refused))
 	}
 	if err := l.end("no topic is being moved; begin with `pawl traffic mirror TOPIC`"); err != nil {
 		return err
@@ -184,7 +165,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 
 // inCharge is the store that is in charge of a topic, by stage; in others it is the old one.
 var inCharge = map[string]string{
-	"draining": "new, after the old", "moved": "new", "returning": "old, soon", "closing": "appends wait",
+	"draining": "new, after the old", "moved": "new", "returning": "old, after the new", "closing": "appends wait",
 }
 
 func (s *session) trafficCompare() *cobra.Command {
@@ -207,7 +188,7 @@ consumes nothing.`,
 				return err
 			}
 			l, found := s.list("TOPIC", ">KEYS", ">COMPARED", ">MISSING", ">OUT OF ORDER", ">DIFFERENT", ">LATE",
-				">DONE", ">BEFORE"), int64(0)
+				">DONE", ">BEFORE", ">NO COPIES"), int64(0)
 			var named []string
 			for _, topic := range topics {
 				d, err := t.Compare(c.Context(), topic, time.Duration(wait), s.dryRun)
@@ -218,7 +199,7 @@ consumes nothing.`,
 				named = append(named, nameDifferences(d)...)
 				l.add(d, d.Topic, number(d.Keys), number(d.Compared), number(d.Missing), number(d.Disordered),
 					number(d.Different),
-					number(d.Late), number(d.Done), number(d.Before))
+					number(d.Late), number(d.Done), number(d.Before), number(d.Originals))
 			}
 			if err := l.end("nothing"); err != nil {
 				return err
@@ -264,13 +245,13 @@ func (s *session) trafficCutOver() *cobra.Command {
 		Long: `Puts the new store in charge of topics, one after the other:
 
   1. waits until the stores have not differed for as long as --for says
-  2. lets appends wait, for some seconds, and consumes the copies that are left
+  2. lets appends wait, for some seconds, and consumes copies that are left
   3. lets appends go to the new store, where no worker is active yet
   4. waits until the workers of the old store have finished everything there
-  5. lets workers process the new store, and pauses the topic in the old one
+  5. lets workers process the new store
 
-So the order of every key is kept, and nothing is done twice. Workers without the same
---mirror must be stopped or restarted by hand between 4 and 5.
+So the order of every key is kept, and nothing is done twice. Workers that name the new
+store as their --store must not run before the end.
 
 It can be interrupted, or killed, at any time: run the same command again to continue.
 Appends never wait for longer than half a minute. Exit code 4: not finished.`,
@@ -296,16 +277,13 @@ func (s *session) trafficRollBack() *cobra.Command {
 	timeout := duration(0)
 	c := &cobra.Command{
 		Use: "roll-back TOPIC…", Short: "Put the old store in charge again", Args: count(1, -1, "topics"),
-		Long: `Puts the old store in charge of topics again. What is not done in the new store is
-carried back, in the order of each key, under the same ids; so are dead letters, with
-their history. Attempts of other messages are counted from zero again. Workers with
-the same --mirror carry back what they hold, and meanwhile process the old store.
-Appends wait for some seconds at the end. Afterwards the topics are copied again; pawl
-traffic stop ends that.
+		Long: `Puts the old store in charge of topics again, the same way: appends wait for some
+seconds and then go to the old store; the workers finish everything in the new one, and
+then process the old one. So the order of every key is kept. Dead letters stay in the
+new store. Afterwards the topics are copied again; pawl traffic stop ends that.
 
-What is leased in the new store follows when its lease has ended, what is delayed when
-it is due. It can be interrupted, or killed, at any time: run the same command
-again to continue. Exit code 4: not finished.`,
+A roll-back of a cut-over that has not ended ends that first. It can be interrupted, or
+killed, at any time: run the same command again to continue. Exit code 4: not finished.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
   pawl traffic roll-back mail --mirror sqlite:new.db --dry-run`,
 		RunE: func(c *cobra.Command, topics []string) error {
@@ -316,7 +294,7 @@ again to continue. Exit code 4: not finished.`,
 			})
 		},
 	}
-	c.Flags().Var(&timeout, "timeout", "give up when nothing could be moved for this long (default: never)")
+	c.Flags().Var(&timeout, "timeout", "give up after waiting this long for workers (default: never)")
 	c.Flags().StringVar(&m.Reason, "reason", "", "why, for the audit")
 	return c
 }
@@ -356,15 +334,8 @@ func (s *session) describeMoved(w io.Writer, m *migrate.Moved) {
 	if m.ClosedSeconds > 0 {
 		fmt.Fprintf(w, "; appends waited for %.1f s", m.ClosedSeconds)
 	}
-	if m.Carried+m.Letters > 0 {
-		fmt.Fprintf(w, "; %d messages and %d dead letters %scarried back", m.Carried, m.Letters,
-			map[bool]string{true: "would be ", false: ""}[s.dryRun])
-	}
 	if m.Dead > 0 {
-		fmt.Fprintf(w, "; %d dead letters stay in the old store", m.Dead)
-	}
-	if m.Refused > 0 {
-		fmt.Fprintf(w, "; %d dead letters stay in the new store, because the old one refuses them", m.Refused)
+		fmt.Fprintf(w, "; %d dead letters stay in the store that it leaves", m.Dead)
 	}
 	fmt.Fprintln(w)
 }
@@ -403,30 +374,4 @@ func (s *session) elsewhere(ctx context.Context) {
 			away[i].There()))
 	}
 	s.note("those that are not found may be in another store; %s", strings.Join(where, "; "))
-}
-
-// carryOn lets a worker carry on with cut-overs and roll-backs whose processes were killed, until what it
-// returns is called.
-func (s *session) carryOn(ctx context.Context, opened store.Store, logger *slog.Logger) (stop func()) {
-	if s.mirror() == "" {
-		return func() {}
-	}
-	f := &migrate.Finisher{From: opened, Who: s.who(), Target: redact.URL(s.mirror()), Logger: logger,
-		Open: func(ctx context.Context) (from, to store.Store, err error) {
-			if from, err = open.Open(ctx, open.Config{URL: s.url(), Logger: logger}); err != nil {
-				return nil, nil, err
-			}
-			to, err = open.Open(ctx, open.Config{URL: s.mirror(), AutoMigrate: s.autoMigrate, Logger: logger})
-			if err != nil {
-				return nil, nil, errors.Join(err, from.Close())
-			}
-			return from, to, nil
-		}}
-	ctx, cancel := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { f.Run(ctx) })
-	return func() {
-		cancel()
-		running.Wait()
-	}
 }

@@ -143,7 +143,7 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 		return cannot(fromPipeline(err), "start the daemon")
 	}
 	draining := func() { c.Logger.Info("draining; a second signal ends at once") }
-	err = s.runUntilDrained(ctx, opened, c.Logger, draining, func() error { return d.Run(ctx) })
+	err = s.runUntilDrained(ctx, draining, func() error { return d.Run(ctx) })
 	if err == nil {
 		c.Logger.Info("stopped")
 	}

@@ -221,7 +221,7 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	}
 	var done serve.Worked
 	draining := func() { s.note("draining; a second signal ends at once") }
-	err = s.runUntilDrained(ctx, opened, c.Logger, draining, func() (err error) {
+	err = s.runUntilDrained(ctx, draining, func() (err error) {
 		done, err = serve.Work(ctx, opened, c)
 		return err
 	})
@@ -236,11 +236,9 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	return cannot(err, "work")
 }
 
-// runUntilDrained runs a worker, and beside it what other processes of the store have left half done.
-func (s *session) runUntilDrained(ctx context.Context, opened store.Store, logger *slog.Logger, draining func(),
-	run func() error) error {
+// runUntilDrained runs a worker, and says when it drains.
+func (s *session) runUntilDrained(ctx context.Context, draining func(), run func() error) error {
 	defer context.AfterFunc(ctx, draining)()
-	defer s.carryOn(ctx, opened, logger)()
 	err := run()
 	if errors.Is(err, dispatch.ErrStuck) {
 		return &problem{code: exitUnfinished, what: "not everything ended", err: err,

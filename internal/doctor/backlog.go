@@ -11,7 +11,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/handler"
-	"github.com/pawl-dev/pawl/internal/migrate"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/observe/watch"
@@ -278,20 +277,12 @@ func (d *Doctor) mirror(ctx context.Context, needed bool) {
 }
 
 // moved says of a topic that another store has to do with, what that is, and tells
-// whether there was such a thing to say. What is paused for that is not to be resumed
-// by hand.
+// whether there was such a thing to say.
 func (d *Doctor) moved(t *store.TopicStats) bool {
 	check, status := "topic "+t.Name, "pawl traffic status"
 	p := d.moving[t.Name]
 	if p == nil || !elsewhere(p) {
-		if !migrate.PausedHere(t) {
-			return false
-		}
-		d.say(check, Worth,
-			status+
-				" tells more, with --store of the one that it comes from; `pawl traffic cut-over` and `roll-back` end the pause",
-			"paused since %s: another store is in charge of it; %d wait", operate.UTC(t.Paused.Since), t.Waiting)
-		return true
+		return false
 	}
 	to := cmp.Or(p.Target, "another store")
 	left := t.Waiting + t.Delayed + t.Leased
@@ -303,7 +294,7 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 	case p.Stage == mirror.Moved:
 		d.say(check, Well, "", "it has moved to %s: look at it there, with --store", to)
 	case p.Stage == mirror.Returning:
-		d.say(check, Worth, status, "it is coming back from %s, which still receives what is sent; %d wait here",
+		d.say(check, Worth, status, "it is coming back from %s, where everything must be done first; %d wait here",
 			to, t.Waiting)
 	default:
 		d.say(check, Worth, status,

@@ -209,10 +209,8 @@ func TestDoctorAndTheWorkers(t *testing.T) {
 	}
 }
 
-// TestDoctorAndTraffic: a topic that another store is in charge of is not to be resumed
-// by hand, and that store has to be there.
+// TestDoctorAndTraffic: a topic may have to do with another store, which has to be there then.
 func TestDoctorAndTraffic(t *testing.T) {
-	pause := &store.Pause{Since: time.Now(), By: "ann", Reason: "traffic: another store is in charge"}
 	there := open.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "new.db")}
 	made, err := open.Open(t.Context(), there)
 	if err == nil {
@@ -229,19 +227,17 @@ func TestDoctorAndTraffic(t *testing.T) {
 		says    string
 		other   Verdict // of the mirror
 	}{
-		"moved": {mirror.Moved, there.URL, store.TopicStats{Paused: pause}, Well,
+		"moved": {mirror.Moved, there.URL, store.TopicStats{}, Well,
 			"it has moved to sqlite:new", Well},
-		"moved, left": {mirror.Moved, there.URL, store.TopicStats{Paused: pause, Waiting: 2}, Ill,
+		"moved, left": {mirror.Moved, there.URL, store.TopicStats{Waiting: 2}, Ill,
 			"2 messages that came later", Well},
-		"moved, away": {mirror.Moved, there.URL + ".not", store.TopicStats{Paused: pause}, Well,
+		"moved, away": {mirror.Moved, there.URL + ".not", store.TopicStats{}, Well,
 			"it has moved", Ill},
-		"moved, not named": {mirror.Moved, "", store.TopicStats{Paused: pause}, Well, "it has moved", Ill},
+		"moved, not named": {mirror.Moved, "", store.TopicStats{}, Well, "it has moved", Ill},
 		"draining": {mirror.Draining, there.URL, store.TopicStats{Waiting: 2, Leased: 1}, Worth,
 			"it is moving", Well},
-		"returning": {mirror.Returning, there.URL, store.TopicStats{}, Worth, "it is coming back", Well},
-		"copied":    {mirror.Dual, there.URL + ".not", store.TopicStats{}, Well, "no dead letters", Worth},
-		"of the new store": {mirror.Off, there.URL, store.TopicStats{Paused: pause, Waiting: 2}, Worth,
-			"another store is in charge", Well},
+		"returning":     {mirror.Returning, there.URL, store.TopicStats{}, Worth, "it is coming back", Well},
+		"copied":        {mirror.Dual, there.URL + ".not", store.TopicStats{}, Well, "no dead letters", Worth},
 		"nothing moves": {mirror.Off, "", store.TopicStats{}, Well, "no dead letters", ""},
 	} {
 		s := memory.New(memory.Config{})

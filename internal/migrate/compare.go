@@ -46,10 +46,12 @@ type Comparison struct {
 	Done  int64 `json:"done"`
 	Known int64 `json:"done_and_compared"`
 	// Before are messages from before the copying began, which have no copy.
-	Before  int64           `json:"before"`
-	Rounds  int             `json:"rounds"`
-	Diffs   []KeyDifference `json:"differences"`
-	missing map[string]bool
+	Before int64 `json:"before"`
+	// Originals are messages of the new store that are no copies. They stay there.
+	Originals int64           `json:"no_copies"`
+	Rounds    int             `json:"rounds"`
+	Diffs     []KeyDifference `json:"differences"`
+	missing   map[string]bool
 }
 
 // KeyDifference is what is wrong with the messages of a key.
@@ -103,9 +105,6 @@ func (t *Traffic) compare(ctx context.Context, p *mirror.Plan, wait time.Duratio
 // before, too, is missing; the rest is late.
 func (t *Traffic) round(ctx context.Context, p *mirror.Plan, last, done *Comparison, dry bool) (*Comparison, error) {
 	if !dry {
-		if err := t.unpause(ctx, p, t.newSide(p)); err != nil {
-			return nil, err
-		}
 		if err := t.shadow(ctx, p, done, false); err != nil {
 			return nil, err
 		}
@@ -147,7 +146,8 @@ type lanes map[string][]copied
 // survey compares what is not done. The new store is read first: what is there has been
 // in the old one before, and has gone if it is not there.
 func (t *Traffic) survey(ctx context.Context, p *mirror.Plan) (*Comparison, error) {
-	there, _, err := t.read(ctx, t.To, t.to, p.InMirrored(), nil)
+	there, originals, err := t.read(ctx, t.To, t.to, p.Topic,
+		func(r *store.Record) bool { return mirror.IsCopy(&r.Message) })
 	if err != nil {
 		return nil, err
 	}
@@ -156,12 +156,12 @@ func (t *Traffic) survey(ctx context.Context, p *mirror.Plan) (*Comparison, erro
 	began := p.Since.Add(mirror.Fresh)
 	here, left, err := t.read(ctx, t.From, t.from, p.Topic, func(r *store.Record) bool {
 		// A replayed one had a copy when it died.
-		return p.Samples(&r.Message) && !r.EnqueuedAt.Before(began) && r.Replays == 0
+		return !r.EnqueuedAt.Before(began) && r.Replays == 0
 	})
 	if err != nil {
 		return nil, err
 	}
-	c.Before = left
+	c.Before, c.Originals = left, originals
 	for _, key := range slices.Sorted(maps.Keys(here)) {
 		c.lane(key, here[key], there[key])
 	}
@@ -185,7 +185,7 @@ func (t *Traffic) read(ctx context.Context, s store.Store, topics store.Topics, 
 		if err != nil {
 			return nil, 0, err
 		}
-		if keep != nil && !keep(&r) {
+		if !keep(&r) {
 			left++
 			continue
 		}
@@ -221,6 +221,9 @@ func digest(m *pawl.Message) [sha256.Size]byte {
 	part(m.Body)
 	part([]byte{byte(m.Priority)})
 	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		if name == mirror.CopyHeader {
+			continue
+		}
 		part([]byte(name))
 		part([]byte(m.Headers[name]))
 	}
@@ -231,7 +234,9 @@ func digest(m *pawl.Message) [sha256.Size]byte {
 func (c *Comparison) lane(key string, here, there []copied) {
 	place := make(map[string]int, len(there))
 	for i := range there {
-		place[there[i].id] = i
+		if _, twice := place[there[i].id]; !twice {
+			place[there[i].id] = i
+		}
 	}
 	d := KeyDifference{IDs: []string{}}
 	note := func(id string) {
@@ -280,14 +285,13 @@ func (c *Comparison) lane(key string, here, there []copied) {
 // shadow consumes copies in the new store: those whose originals are done, or all of
 // them. Their handler does nothing. It ends when nothing of the kind is to be had.
 func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all bool) error {
-	look, _ := store.As[store.Inspector](t.From)
 	for {
-		ds, err := t.To.Claim(ctx, []store.Want{{Topic: p.InMirrored(), Limit: shadowBatch, MaxBytes: shadowBytes}},
+		ds, err := t.To.Claim(ctx, []store.Want{{Topic: p.Topic, Limit: shadowBatch, MaxBytes: shadowBytes}},
 			store.Lease{For: shadowLease, Owner: shadowOwner, Suspects: store.AllSuspects})
 		if err != nil || len(ds) == 0 {
 			return err
 		}
-		items, acked, err := t.decide(ctx, look, ds, c, all)
+		items, acked, err := t.decide(ctx, ds, c, all)
 		if err != nil {
 			return err
 		}
@@ -301,9 +305,9 @@ func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all
 	}
 }
 
-// decide acks the copies whose originals are done, lane by lane: the first of a run that
-// is not done gives back the rest.
-func (t *Traffic) decide(ctx context.Context, look store.Inspector, ds []pawl.Delivery, c *Comparison,
+// decide acks the copies whose originals are done, or all of them, lane by lane: the first
+// of a run that is not acked gives back the rest. What is no copy is never acked.
+func (t *Traffic) decide(ctx context.Context, ds []pawl.Delivery, c *Comparison,
 	all bool) (items []store.Settlement, acked int64, err error) {
 	type run struct{ fence, lane int64 }
 	over := map[run]bool{}
@@ -314,27 +318,70 @@ func (t *Traffic) decide(ctx context.Context, look store.Inspector, ds []pawl.De
 			continue
 		}
 		s := store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack}
-		if !all {
-			original, err := look.Get(ctx, d.ID)
-			switch {
-			case errors.Is(err, store.ErrNotFound):
-			case err != nil:
+		done := all
+		if !all && mirror.IsCopy(&d.Message) {
+			if done, err = t.done(ctx, d, c); err != nil {
 				return nil, 0, err
-			case original.State == store.Acked || original.State == store.IsDead:
-				c.Known++
-				if digest(&original.Message) != digest(&d.Message) {
-					c.Different++
-				}
-			default:
-				s.Verdict, s.After = store.Release, shadowAgain
-				s.Failure = store.Failure{Error: "a copy: the old store is not done with its original"}
-				over[r] = true
 			}
 		}
-		if s.Verdict == store.Ack {
+		if !done || !mirror.IsCopy(&d.Message) {
+			s.Verdict, s.After = store.Release, shadowAgain
+			s.Failure = store.Failure{Error: "looked at: the old store is not done with its original, or it is no copy"}
+			over[r] = true
+		} else {
 			acked++
 		}
 		items = append(items, s)
 	}
 	return items, acked, nil
+}
+
+// done reports whether the old store is done with the original of a copy, and compares the
+// two if it still knows.
+func (t *Traffic) done(ctx context.Context, d *pawl.Delivery, c *Comparison) (bool, error) {
+	original, err := t.look.Get(ctx, d.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil || original.State != store.Acked && original.State != store.IsDead {
+		return false, err
+	}
+	c.Known++
+	if digest(&original.Message) != digest(&d.Message) {
+		c.Different++
+	}
+	return true, nil
+}
+
+// clear removes what copies it can from the new store: those that can be claimed, and, where
+// messages can be cancelled, those that are not due. What it leaves, no worker is given.
+func (t *Traffic) clear(ctx context.Context, p *mirror.Plan) error {
+	var c Comparison
+	if err := t.shadow(ctx, p, &c, true); err != nil {
+		return err
+	}
+	look, ok := store.As[store.Inspector](t.To, store.CanLookup)
+	if !ok {
+		return nil
+	}
+	var ids []string
+	for r, err := range look.List(ctx, store.Filter{Topic: p.Topic, State: store.Delayed, Limit: store.MaxBatch}) {
+		if err != nil {
+			return err
+		}
+		if mirror.IsCopy(&r.Message) {
+			ids = append(ids, r.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := look.Cancel(ctx, ids...) // what is refused is due now
+	return err
+}
+
+// originals counts the messages of the new store that are no copies.
+func (t *Traffic) originals(ctx context.Context, p *mirror.Plan) (int64, error) {
+	_, n, err := t.read(ctx, t.To, t.to, p.Topic, func(r *store.Record) bool { return mirror.IsCopy(&r.Message) })
+	return n, err
 }

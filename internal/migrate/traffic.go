@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/operate"
@@ -26,6 +25,7 @@ type Traffic struct {
 	Tell func(what string, args ...any)
 
 	from, to store.Topics
+	look     store.Inspector // of the old store
 }
 
 // New finds what moving traffic needs of two stores, and sees that they are two.
@@ -35,10 +35,10 @@ func New(ctx context.Context, from, to store.Store, who, target string) (*Traffi
 	if t.Plans, err = mirror.OpenPlans(from); err != nil {
 		return nil, err
 	}
-	var ok1, ok2 bool
+	var ok1, ok2, look1 bool
 	t.from, ok1 = store.As[store.Topics](from)
 	t.to, ok2 = store.As[store.Topics](to)
-	_, look1 := store.As[store.Inspector](from)
+	t.look, look1 = store.As[store.Inspector](from)
 	_, look2 := store.As[store.Inspector](to)
 	if !ok1 || !ok2 || !look1 || !look2 {
 		return nil, &store.Error{Op: "traffic", Code: store.ErrUnsupported,
@@ -87,14 +87,15 @@ func conflict(why, next, topic string) error {
 // is if it cannot be stored.
 func (t *Traffic) put(ctx context.Context, p *mirror.Plan, stage mirror.Stage, change ...func(*mirror.Plan)) error {
 	next := *p
-	next.Stage = stage
-	if stage != mirror.Closing {
-		next.From, next.Until = mirror.Off, time.Time{}
-	}
+	next.Stage, next.From, next.Until = stage, mirror.Off, time.Time{}
 	for _, set := range change {
 		set(&next)
 	}
 	err := t.Plans.Put(ctx, &next, t.Who)
+	if errors.Is(err, store.ErrConflict) {
+		return conflict("another process moves it",
+			"see `pawl traffic status "+p.Topic+"`, and run it again when that one has ended", p.Topic)
+	}
 	if err == nil {
 		*p = next
 	}
@@ -102,102 +103,44 @@ func (t *Traffic) put(ctx context.Context, p *mirror.Plan, stage mirror.Stage, c
 }
 
 // audit writes down what was done to a topic.
-func (t *Traffic) audit(ctx context.Context, action string, p *mirror.Plan, count int64, change, reason string) error {
+func (t *Traffic) audit(ctx context.Context, action string, p *mirror.Plan, change, reason string) error {
 	return operate.Audit(context.WithoutCancel(ctx), t.From,
-		operate.AuditEntry{Who: t.Who, Action: "traffic " + action, Target: p.Topic + " → " + t.Target, Count: count,
-			Result: operate.AuditResult{Done: count}, Change: change, Status: string(p.Stage), Reason: reason})
+		operate.AuditEntry{Who: t.Who, Action: "traffic " + action, Target: p.Topic + " → " + t.Target, Count: 1,
+			Result: operate.AuditResult{Done: 1}, Change: change, Status: string(p.Stage), Reason: reason})
 }
 
 // Begin lets a topic be copied from now on: every process that has the setting does, in
 // [mirror.Fresh] at most. The topic gets the same settings in the other store, where it
 // must be empty.
-func (t *Traffic) Begin(ctx context.Context, topic, as string, sample float64, dry bool) error {
+func (t *Traffic) Begin(ctx context.Context, topic string, dry bool) error {
 	p, err := t.plan(ctx, topic)
-	if err != nil {
+	if err != nil || p.Stage == mirror.Dual {
 		return err
 	}
-	if p.Stage != mirror.Off && p.Stage != mirror.Dual {
+	if p.Stage != mirror.Off {
 		return underWay(p)
-	}
-	if p.Stage == mirror.Dual && (p.As != as || p.Sample != sample) {
-		return conflict(fmt.Sprintf("it is copied already, as %q and with a sample of %v", p.InMirrored(),
-			p.Sample), "end that first: pawl traffic stop "+topic, topic)
-	}
-	began := p.Stage == mirror.Dual
-	p.As, p.Sample, p.Target = as, sample, t.Target
-	if err := p.Validate(); err != nil || began {
-		return err
 	}
 	if err := t.prepare(ctx, p, dry); err != nil || dry {
 		return err
 	}
-	if err := t.forget(ctx, topic); err != nil {
+	if err := t.Plans.Forget(ctx, topic); err != nil {
 		return err
 	}
-	if err := t.put(ctx, p, mirror.Dual); err != nil {
+	if err := t.put(ctx, p, mirror.Dual, func(p *mirror.Plan) { p.Target = t.Target }); err != nil {
 		return err
 	}
-	return t.audit(ctx, "mirror", p, 1, fmt.Sprintf("as=%s sample=%v", p.InMirrored(), sample), "")
-}
-
-// forget removes the figures of processes that have ended, if no other topic moves: the
-// count begins anew. Those of which copies may still arrive stay.
-func (t *Traffic) forget(ctx context.Context, topic string) error {
-	plans, err := t.Plans.List(ctx)
-	if err != nil {
-		return err
-	}
-	delete(plans, topic)
-	if len(plans) > 0 {
-		return nil
-	}
-	return t.forgetThose(ctx, ended)
-}
-
-// forgetThose removes the figures of processes, judged by their last reports and the
-// time now.
-func (t *Traffic) forgetThose(ctx context.Context, gone func(w *mirror.Writer, now time.Time) bool) error {
-	writers, err := t.Plans.Writers(ctx)
-	if err != nil {
-		return err
-	}
-	now, err := t.Plans.Clock(ctx)
-	if err != nil {
-		return err
-	}
-	for name, w := range writers {
-		if gone(&w, now) {
-			err = errors.Join(err, t.Plans.Forget(ctx, name))
-		}
-	}
-	return err
-}
-
-// ended tells of a process that it runs no more, and that nothing that it sent can arrive.
-func ended(w *mirror.Writer, now time.Time) bool {
-	quiet := mirror.Silent
-	for _, c := range w.Topics {
-		if c.MayArrive(now) {
-			return false
-		}
-		if c.Waiting() > 0 {
-			quiet = mirror.Gone
-		}
-	}
-	return w.Closed || now.Sub(w.At) > quiet
+	return t.audit(ctx, "mirror", p, "", "")
 }
 
 // prepare sees that the topic is empty in the other store, and declares it there.
 func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
-	there, err := figures(ctx, t.to, p.InMirrored())
+	there, err := figures(ctx, t.to, p.Topic)
 	if err != nil {
 		return err
 	}
 	if open := unfinished(there); open > 0 {
-		return conflict(
-			fmt.Sprintf("topic %s of %s has %d messages that are not done: a comparison would take them for copies",
-				p.InMirrored(), t.Target, open),
-			"let it run empty, or copy to another name: --as NAME", p.Topic)
+		return conflict(fmt.Sprintf("topic %s of %s has %d messages that are not done", p.Topic, t.Target, open),
+			"let it run empty first", p.Topic)
 	}
 	settings, err := t.from.Topic(ctx, p.Topic)
 	if errors.Is(err, store.ErrNotFound) {
@@ -206,7 +149,7 @@ func (t *Traffic) prepare(ctx context.Context, p *mirror.Plan, dry bool) error {
 	if err != nil || dry {
 		return err
 	}
-	d := store.Declaration{Name: p.InMirrored(), Order: settings.Order, Deadline: settings.Deadline,
+	d := store.Declaration{Name: p.Topic, Order: settings.Order, Deadline: settings.Deadline,
 		Ageing: settings.Ageing, Park: &settings.Park}
 	if settings.Tail {
 		d.Tail = &settings.Tail
@@ -241,7 +184,7 @@ func (t *Traffic) Stop(ctx context.Context, topic string, dry bool) error {
 	if err := t.put(ctx, p, mirror.Off); err != nil {
 		return err
 	}
-	return t.audit(ctx, "stop", p, 1, "", "")
+	return errors.Join(t.Plans.Forget(ctx, topic), t.audit(ctx, "stop", p, "", ""))
 }
 
 // figures are those of a topic; zero for one that is not there. A store that cannot be
@@ -271,29 +214,17 @@ type Status struct {
 	// Open are messages that are not done.
 	Open Open `json:"not_done"`
 	Dead Open `json:"dead"`
-	// Paused tells in which store the topic is paused because the other one is in charge.
-	Paused Paused `json:"paused"`
-	// Copies are the sums of the reports of all processes.
-	Copies  mirror.TopicStats `json:"copies"`
-	Waiting int               `json:"copies_waiting"` // of all topics
-	// Lost are copies that processes had in their queues when they died, at most.
-	Lost int `json:"copies_of_dead_writers"`
-	// Abandoned tells that a cut-over or a roll-back was begun that no process continues.
-	Abandoned bool     `json:"abandoned"`
-	Writers   int      `json:"writers"`
-	Problems  []string `json:"problems"`
+	// Copies are the figures of all processes.
+	Copies mirror.TopicStats `json:"copies"`
+	// Waiting are copies in queues, those of processes that died with them included.
+	Waiting  int64    `json:"copies_waiting"`
+	Problems []string `json:"problems"`
 }
 
 // Open is a figure of both stores.
 type Open struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
-}
-
-// Paused is whether a topic is paused in both stores.
-type Paused struct {
-	From bool `json:"from"`
-	To   bool `json:"to"`
 }
 
 // Status returns how far topics are; all that have a stage where none is named.
@@ -305,162 +236,55 @@ func (t *Traffic) Status(ctx context.Context, topics ...string) ([]Status, error
 	if len(topics) == 0 {
 		topics = slices.Sorted(maps.Keys(plans))
 	}
-	writers, err := t.Plans.Writers(ctx)
-	if err != nil {
-		return nil, err
-	}
 	now, err := t.Plans.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var all []Status
 	for _, topic := range topics {
-		p := cmp.Or(plans[topic], &mirror.Plan{Topic: topic})
-		s := Status{Plan: *p, Problems: []string{}}
-		s.sum(writers, now)
-		if err := t.fill(ctx, &s); err != nil {
+		s := Status{Plan: *cmp.Or(plans[topic], &mirror.Plan{Topic: topic}), Problems: []string{}}
+		here, err := figures(ctx, t.from, topic)
+		if err != nil {
 			return nil, err
 		}
-		s.judge(now)
+		there, err := figures(ctx, t.to, topic)
+		if err != nil {
+			return nil, err
+		}
+		if s.Copies, err = t.Plans.Copies(ctx, topic); err != nil {
+			return nil, err
+		}
+		s.Open, s.Dead = Open{unfinished(here), unfinished(there)}, Open{here.Dead, there.Dead}
+		s.Waiting = s.Copies.Waiting()
+		s.judge(now, here.Paused != nil, there.Paused != nil)
 		all = append(all, s)
 	}
 	return all, nil
 }
 
-// sum adds up the reports of processes.
-func (s *Status) sum(writers map[string]mirror.Writer, now time.Time) {
-	var total mirror.Stats
-	for _, w := range writers {
-		if w.Topics[s.Topic] == nil {
-			continue
-		}
-		silent := now.Sub(w.At) > mirror.Silent
-		if silent && !w.Closed {
-			s.Lost += w.Waiting
-			w.Waiting = 0
-		}
-		if !silent && !w.Closed {
-			s.Writers++
-		}
-		total.Merge(w.Stats)
-	}
-	if c := total.Topics[s.Topic]; c != nil {
-		s.Copies = *c
-	}
-	s.Waiting = total.Waiting
-}
-
-// fill asks both stores.
-func (t *Traffic) fill(ctx context.Context, s *Status) error {
-	here, there, err := t.both(ctx, &s.Plan)
-	if err != nil {
-		return err
-	}
-	s.Open, s.Dead = Open{unfinished(here), unfinished(there)}, Open{here.Dead, there.Dead}
-	s.Paused = Paused{PausedHere(&here), PausedHere(&there)}
-	m, err := t.moverOf(ctx, s.Topic)
-	s.Abandoned = abandoned(&s.Plan, m)
-	return err
-}
-
 // judge lists problems.
-func (s *Status) judge(now time.Time) {
+func (s *Status) judge(now time.Time, pausedHere, pausedThere bool) {
 	bad := func(what string, args ...any) { s.Problems = append(s.Problems, fmt.Sprintf(what, args...)) }
-	if _, gone := away(&s.Plan); !gone { // otherwise copies are no longer needed: their originals are carried out
-		s.judgeCopies(bad)
-	}
-	if s.Abandoned {
-		what := "cut-over"
-		if returning(&s.Plan) {
-			what = "roll-back"
-		}
-		bad("no process continues its %s: if its process was killed, a worker with this --mirror does within half a "+
-			"minute; or run `pawl traffic %s %s` again", what, what, s.Topic)
-	}
-	if s.Stage == mirror.Moved && s.Open.From > 0 {
+	switch {
+	case s.Stage == mirror.Dual && s.Copies.Missed > 0:
+		bad("%d messages have no copy: there was no room, or no time", s.Copies.Missed)
+	case s.Stage == mirror.Moved && s.Open.From > 0:
 		bad("%d messages came to the old store after the cut-over: run `pawl traffic cut-over %s` again",
 			s.Open.From, s.Topic)
-	}
-	again := map[mirror.Stage]string{mirror.Draining: "traffic cut-over", mirror.Moved: "traffic cut-over",
-		mirror.Returning: "traffic roll-back"}
-	if command := cmp.Or(again[s.Stage], "topics resume"); s.Paused.From && (side{}).works(&s.Plan) {
-		bad("it is %s, but paused in the old store: run `pawl %s %s`, unless that runs", cmp.Or(s.Stage, "off"),
-			command, s.Topic)
-	}
-	if s.Paused.To && (s.Stage == mirror.Moved || s.Stage == mirror.Returning) {
-		bad("it is %s, but paused in the new store: run `pawl %s %s`, unless that runs", s.Stage,
-			again[s.Stage], s.Topic)
-	}
-	if s.Stage == mirror.Closing && now.After(s.Until) {
+	case s.Stage == mirror.Draining && s.Open.From == 0:
+		bad("it is draining, and nothing is left in the old store: run `pawl traffic cut-over %s` again, unless that runs",
+			s.Topic)
+	case s.Stage == mirror.Returning && s.Open.To == 0:
+		bad("it is returning, and nothing is left in the new store: run `pawl traffic roll-back %s` again, unless that runs",
+			s.Topic)
+	case s.Stage == mirror.Draining && pausedHere:
+		bad("it is draining, but paused in the old store: run `pawl topics resume %s`", s.Topic)
+	case s.Stage == mirror.Returning && pausedThere:
+		bad("it is returning, but paused in the new store: run `pawl topics resume %s --store %s`", s.Topic, s.Target)
+	case s.Stage == mirror.Closing && now.After(s.Until):
 		bad("the topic was closed and not opened again: it is %s", s.From)
 	}
-}
-
-func (s *Status) judgeCopies(bad func(what string, args ...any)) {
-	if s.Copies.Missed > 0 {
-		bad("%d messages have no copy: there was no room, or no time", s.Copies.Missed)
-	}
-	if s.Copies.Refused > 0 {
+	if s.Stage == mirror.Dual && s.Copies.Refused > 0 {
 		bad("the new store refused %d copies", s.Copies.Refused)
 	}
-	if s.Lost > 0 {
-		bad("processes died with up to %d copies in their queues", s.Lost)
-	}
-}
-
-// AwayTopic is a topic of which messages are in another store.
-type AwayTopic struct {
-	Topic, Stage string
-	Moved        bool   // all of it; otherwise it is on its way
-	Target       string // URL of the other store, without a password
-	As           string // its name there
-}
-
-// Away are the topics of which messages are in another store, by name. A store without a
-// state has none.
-func Away(ctx context.Context, s store.Store) (found []AwayTopic, err error) {
-	plans, err := mirror.OpenPlans(s)
-	if err != nil {
-		return nil, nil
-	}
-	all, err := plans.List(ctx)
-	for _, p := range all {
-		if stage, gone := away(p); gone {
-			found = append(found, AwayTopic{p.Topic, string(stage), stage == mirror.Moved, p.Target, p.InMirrored()})
-		}
-	}
-	slices.SortFunc(found, func(a, b AwayTopic) int { return strings.Compare(a.Topic, b.Topic) })
-	return found, err
-}
-
-// away reports whether appends go to the new store, or will again, and the stage, which is not that of a closing.
-func away(p *mirror.Plan) (stage mirror.Stage, gone bool) {
-	if stage = p.Stage; stage == mirror.Closing {
-		stage = p.From
-	}
-	return stage, stage == mirror.Draining || stage == mirror.Moved || stage == mirror.Returning
-}
-
-// There says how to ask the other store.
-func (a *AwayTopic) There() string {
-	if a.As != a.Topic {
-		return "use --store " + a.Target + ", where it is topic " + a.As
-	}
-	return "use --store " + a.Target
-}
-
-// MayBeAway says in which other stores a message may be that is not known here; nothing
-// where there is none.
-func MayBeAway(ctx context.Context, s store.Store) (why, next string) {
-	away, err := Away(ctx, s)
-	if err != nil || len(away) == 0 { // it is a courtesy
-		return "", ""
-	}
-	var topics, hints []string
-	for i := range away {
-		topics = append(topics, fmt.Sprintf("topic %s has moved to %s", away[i].Topic, away[i].Target))
-		hints = append(hints, away[i].There())
-	}
-	return "not in this store; " + strings.Join(topics, ", ") + ", where it may be",
-		strings.Join(slices.Compact(hints), ", or ")
 }

@@ -78,39 +78,6 @@ func TestOneStoreIsAway(t *testing.T) {
 	}
 }
 
-// TestRefusedCarryingIsOfItsTopic: a primary that takes nothing back for now keeps nobody
-// from the topics that have moved.
-func TestRefusedCarryingIsOfItsTopic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		old, nu := memory.New(memory.Config{}), memory.New(memory.Config{})
-		full := &picky{old, "k-0001", &store.Error{Op: "append", Code: store.ErrFull}}
-		m, err := mirror.New(full, nu, mirror.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &pair{old: old, new: nu, Store: m}
-		defer func() { _ = m.Close() }()
-		if p.plans, err = mirror.OpenPlans(old); err != nil {
-			t.Fatal(err)
-		}
-		appendAll(t, nu, mail("k", 1))
-		p.stage(t, "mail", to(mirror.Returning))
-		p.stage(t, "post", to(mirror.Moved))
-		wants := []store.Want{{Topic: "mail", Limit: 1}, {Topic: "post", Limit: 1}}
-		for n := range 10 {
-			appendAll(t, m, pawl.Message{Topic: "post"})
-			ds, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute})
-			if err != nil || len(ds) != 1 || ds[0].Topic != "post" {
-				t.Fatalf("claim %d gives %v, %v", n, ids(ds), err)
-			}
-			time.Sleep(1500 * time.Millisecond) // it is released by then
-		}
-		if _, err := m.Claim(t.Context(), wants, store.Lease{For: time.Minute}); !errors.Is(err, store.ErrFull) {
-			t.Errorf("with nothing to do: %v", err)
-		}
-	})
-}
-
 // silent is a store whose claims are not answered.
 type silent struct {
 	store.Store
@@ -130,7 +97,7 @@ func (s *silent) Claim(ctx context.Context, wants []store.Want, lease store.Leas
 // TestOneStoreDoesNotAnswer: a caller with little time gets what the other one has, and
 // seldom waits for it.
 func TestOneStoreDoesNotAnswer(t *testing.T) {
-	for _, stage := range []mirror.Stage{mirror.Moved, mirror.Returning, mirror.Closing} {
+	for _, stage := range []mirror.Stage{mirror.Moved, mirror.Closing} {
 		synctest.Test(t, func(t *testing.T) {
 			old, nu := memory.New(memory.Config{}), memory.New(memory.Config{})
 			target := &silent{Store: nu}
@@ -144,7 +111,7 @@ func TestOneStoreDoesNotAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.stage(t, "mail", func(plan *mirror.Plan) {
-				plan.Stage, plan.From, plan.Until = stage, mirror.Returning, time.Now().Add(time.Hour)
+				plan.Stage, plan.From, plan.Until = stage, mirror.Moved, time.Now().Add(time.Hour)
 			})
 			target.down.Store(true)
 			wants := []store.Want{{Topic: "mail", Limit: 1}, {Topic: "other", Limit: 1}}

@@ -1,10 +1,10 @@
 package mirror
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -14,6 +14,7 @@ import (
 
 // Bounds of a call to the mirrored store, and of the pause after one that failed.
 const (
+	shards    = 8 // queues, each with a call of its own
 	callCount = 1_000
 	callBytes = 8 << 20
 	minPause  = 50 * time.Millisecond
@@ -26,8 +27,6 @@ type duplicate struct {
 	message pawl.Message
 	size    int
 	since   time.Time
-	topic   string // in the primary
-	sent    bool   // and nobody has answered
 }
 
 // queue is the copies of a share of the lanes, in the order of appending. It is
@@ -43,7 +42,6 @@ type copier struct {
 	target store.Store
 	cfg    Config
 	stages *stages
-	say    func(context.Context) error // writes the figures into the state; nil: there is none
 	queues []*queue
 	wg     sync.WaitGroup
 	// ending is done when no more comes: what waits is to be written now. giveUp is
@@ -52,23 +50,20 @@ type copier struct {
 	end, cut       context.CancelFunc
 
 	mu       sync.Mutex // never held across a wait; taken before a queue's
-	stats    Stats
+	stats    map[string]*TopicStats
 	count    int // of what waits in all queues, and is on its way
 	bytes    int
 	ended    int64 // copies that were written or given up
 	closed   bool  // nothing is put into a queue any more
 	late     int   // messages that have got no copy since then, for want of time
 	reported time.Time
-	// announced are the topics of which the state knows that this process copies them.
-	announced map[string]bool
 }
 
 func newCopier(target store.Store, cfg Config, st *stages) *copier {
-	c := &copier{target: target, cfg: cfg, stages: st, announced: map[string]bool{}}
-	c.stats.Topics = map[string]*TopicStats{}
+	c := &copier{target: target, cfg: cfg, stages: st, stats: map[string]*TopicStats{}}
 	c.ending, c.end = context.WithCancel(context.Background())
 	c.giveUp, c.cut = context.WithCancel(context.Background())
-	for range cfg.Shards {
+	for range shards {
 		q := &queue{news: make(chan struct{}, 1)}
 		c.queues = append(c.queues, q)
 		c.wg.Go(func() { c.run(q) })
@@ -76,24 +71,28 @@ func newCopier(target store.Store, cfg Config, st *stages) *copier {
 	return c
 }
 
+// topic returns the figures of a topic. The caller has mu.
+func (c *copier) topic(name string) *TopicStats {
+	t := c.stats[name]
+	if t == nil {
+		t = &TopicStats{}
+		c.stats[name] = t
+	}
+	return t
+}
+
+func (c *copier) note(topic string, change func(*TopicStats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c.topic(topic))
+}
+
 // add puts a copy into its queue. It never waits; where there is no room the message
 // has no copy.
-func (c *copier) add(p *Plan, m pawl.Message) {
-	topic := m.Topic
-	if !p.Samples(&m) {
-		c.note(topic, func(t *TopicStats) { t.Skipped++ })
-		return
-	}
-	shard := share(&m)
-	m.Topic = p.InMirrored()
-	if c.cfg.Transform != nil && !c.cfg.Transform(&m) {
-		c.note(topic, func(t *TopicStats) { t.Skipped++ })
-		return
-	}
-	d := duplicate{message: m, size: m.Size(), since: time.Now(), topic: topic}
-	q := c.queues[shard%uint32(len(c.queues))]
-	if why := c.enqueue(q, d); why != "" {
-		c.report(fmt.Errorf("message %s has no copy: %s; the mirror is not complete", d.message.ID, why))
+func (c *copier) add(m pawl.Message) {
+	q := c.queues[share(&m)%uint32(len(c.queues))]
+	if why := c.enqueue(q, duplicate{message: m, size: m.Size(), since: time.Now()}); why != "" {
+		c.report(fmt.Errorf("message %s has no copy: %s; the mirror is not complete", m.ID, why))
 		return
 	}
 	select {
@@ -102,12 +101,25 @@ func (c *copier) add(p *Plan, m pawl.Message) {
 	}
 }
 
+// share is a number that all messages of a lane have in common.
+func share(m *pawl.Message) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(m.Topic)) // a hash never fails
+	_, _ = h.Write([]byte{0})
+	if m.Key != nil {
+		_, _ = h.Write(m.Key)
+	} else {
+		_, _ = h.Write([]byte(m.ID))
+	}
+	return h.Sum32()
+}
+
 // enqueue counts a copy in and puts it into its queue, or says why not. It is one step:
 // whoever closes finds in the queues all that was counted in.
 func (c *copier) enqueue(q *queue, d duplicate) (why string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := c.topic(d.topic)
+	t := c.topic(d.message.Topic)
 	t.Offered++
 	switch {
 	case c.closed:
@@ -165,162 +177,52 @@ func (q *queue) take() []duplicate {
 	return batch
 }
 
-// call is a try to append copies. Its id stays while the copies are the same.
-type call struct {
-	id   string
-	last []duplicate // what was sent under it
-	send []duplicate
-	held []duplicate // of topics that are closed: they wait for what becomes of them
-}
-
-// write appends copies until the mirrored store has them, or refuses them, or it is
-// too late.
+// write appends copies until the mirrored store has them, or refuses them, or nobody needs
+// them, or it is too late. A call that is repeated keeps its id.
 func (c *copier) write(batch []duplicate) {
-	try := call{}
-	for pause := minPause; ; {
+	id, sent := "", 0
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
+		if batch = c.needed(batch); len(batch) == 0 {
+			return
+		}
+		if id == "" || len(batch) != sent {
+			id, sent = pawl.NewID(), len(batch)
+		}
 		ctx, cancel := context.WithTimeout(c.giveUp, callTime)
-		receipts, err := c.attempt(ctx, &try, batch)
+		receipts, err := c.target.Append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: id, Items: messagesOf(batch)})
 		cancel()
-		wait := lookAgain
 		if err == nil {
-			c.written(try.send, receipts)
-			batch, pause = try.held, minPause
-		} else {
-			batch = slices.Concat(try.send, try.held)
-			wait, pause = pause, min(2*pause, maxPause)
-		}
-		if len(batch) == 0 {
+			c.written(batch, receipts)
 			return
 		}
-		if err != nil && c.giveUp.Err() == nil {
-			c.trouble(err)
+		if c.giveUp.Err() == nil {
+			c.fail(batch, fmt.Errorf("copies wait: %w", err), func(*TopicStats) {})
 		}
-		if store.Sleep(c.giveUp, wait) != nil {
-			c.dropped(batch, fmt.Errorf("there was no more time: %w", cmp.Or(err, closed(c.giveUp.Err()))))
+		if store.Sleep(c.giveUp, pause) != nil {
+			c.fail(batch, fmt.Errorf("%d messages have no copy: there was no more time: %w", len(batch), err),
+				func(t *TopicStats) { t.Missed++ })
+			c.release(batch, c.isClosed())
 			return
 		}
 	}
 }
 
-// attempt writes copies, but for those of topics that have been moved meanwhile: there
-// they would be carried out as if they were originals. For the same reason nothing is sent
-// while a topic is closed: the call might end when it has moved. What is about to be sent
-// counts as sent before the stage is asked, so that who closes a topic and then hears of
-// nothing that is sent knows that nothing comes.
-func (c *copier) attempt(ctx context.Context, try *call, batch []duplicate) ([]store.Receipt, error) {
-	c.sending(batch, 1)
+// needed are those copies whose topics are still copied. The others are not missed: their
+// originals are carried out.
+func (c *copier) needed(batch []duplicate) (left []duplicate) {
 	var late []duplicate
-	err := c.announce(ctx, batch)
-	if err == nil {
-		late, err = c.sort(ctx, try, batch)
-	}
-	if err != nil {
-		try.send, try.held = batch, nil
-		c.sending(batch, -1)
-		return nil, err
-	}
-	c.sending(try.held, -1)
-	c.needless(late)
-	if len(try.send) == 0 {
-		return nil, nil
-	}
-	if try.id == "" || !slices.EqualFunc(try.last, try.send, sameCopy) {
-		try.id, try.last = pawl.NewID(), try.send
-	}
-	receipts, err := c.target.Append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: try.id,
-		Items: messagesOf(try.send)})
-	// What nobody answered may arrive later: it counts until somebody does.
-	for i := range try.send {
-		try.send[i].sent = err != nil
-	}
-	c.sending(try.send, -1)
-	if err == nil {
-		try.id = ""
-	}
-	return receipts, err
-}
-
-// sameCopy reports whether two copies are of one message.
-func sameCopy(a, b duplicate) bool { return a.message.ID == b.message.ID && a.topic == b.topic }
-
-// sort says which copies are sent, and which are held; late ones are neither. A stage may
-// change meanwhile: what is of one topic stays together, so that no copy gets ahead of one
-// that is held.
-func (c *copier) sort(ctx context.Context, try *call, batch []duplicate) (late []duplicate, err error) {
-	try.send, try.held = nil, nil
-	asked := time.Now()
-	routes := make(map[string]route, 1)
 	for i := range batch {
-		r, ok := routes[batch[i].topic]
-		if !ok {
-			if r, err = c.acting(ctx, batch[i].topic, asked); err != nil {
-				return nil, err
-			}
-			routes[batch[i].topic] = r
-		}
-		switch {
-		case r.away() || r.stage == Off:
+		if c.stages.route(batch[i].message.Topic).copied() {
+			left = append(left, batch[i])
+		} else {
 			late = append(late, batch[i])
-		case r.stage == Closing:
-			try.held = append(try.held, batch[i])
-		default:
-			try.send = append(try.send, batch[i])
 		}
 	}
-	return late, nil
-}
-
-// acting is what becomes of the copies of a topic. A topic that was closed before then is
-// asked for again: it is to be moved any moment.
-func (c *copier) acting(ctx context.Context, topic string, asked time.Time) (route, error) {
-	r, err := c.stages.look(ctx, topic)
-	if err != nil || r.stage != Closing || c.stages.plans == nil {
-		return r, err
+	for i := range late {
+		c.note(late[i].message.Topic, func(t *TopicStats) { t.Late++ })
 	}
-	if err := c.stages.read(ctx, asked); err != nil {
-		return route{}, err
-	}
-	return c.stages.route(topic), nil
-}
-
-// sending counts copies that are on their way, or will be in a moment, but for those
-// that count already.
-func (c *copier) sending(batch []duplicate, n int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range batch {
-		if !batch[i].sent {
-			c.topic(batch[i].topic).Sending += n
-		}
-	}
-}
-
-// announce lets the state know of this process before it asks for the stage of a topic
-// for its first copy: who has closed a topic, and hears of nobody there, may move it.
-func (c *copier) announce(ctx context.Context, batch []duplicate) error {
-	if c.say == nil {
-		return nil
-	}
-	c.mu.Lock()
-	var unknown []string
-	for i := range batch {
-		if topic := batch[i].topic; !c.announced[topic] && !slices.Contains(unknown, topic) {
-			unknown = append(unknown, topic)
-		}
-	}
-	c.mu.Unlock()
-	if len(unknown) == 0 {
-		return nil
-	}
-	if err := c.say(ctx); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, topic := range unknown {
-		c.announced[topic] = true
-	}
-	return nil
+	c.release(late, false)
+	return left
 }
 
 // messagesOf are the messages of copies; what they were put off has been waited for in
@@ -338,78 +240,53 @@ func messagesOf(batch []duplicate) []pawl.Message {
 
 // written counts what became of copies.
 func (c *copier) written(batch []duplicate, receipts []store.Receipt) {
-	var bad error
-	c.mu.Lock()
-	now := time.Now()
 	for i := range batch {
-		t := c.topic(batch[i].topic)
-		c.release(&batch[i])
-		c.stats.Slowest = max(c.stats.Slowest, now.Sub(batch[i].since))
-		switch r := receipts[i]; {
-		case r.Err != nil:
-			t.Refused++
-			bad = fmt.Errorf("message %s has no copy: the mirrored store refuses it: %w", batch[i].message.ID, r.Err)
-			c.stats.LastError = bad.Error()
-		case r.DuplicateOf == batch[i].message.ID:
-			t.There++
-		case r.DuplicateOf != "":
-			t.Refused++
-			bad = fmt.Errorf("message %s has no copy: %s has its unique key in the mirrored store", batch[i].message.ID,
-				r.DuplicateOf)
-			c.stats.LastError = bad.Error()
-		default:
-			t.Written++
+		m, r := &batch[i].message, receipts[i]
+		switch {
+		case r.Err == nil && r.DuplicateOf == "":
+			c.note(m.Topic, func(t *TopicStats) { t.Written++ })
+			continue
+		case r.DuplicateOf == m.ID:
+			c.note(m.Topic, func(t *TopicStats) { t.There++ })
+			continue
+		case r.Err == nil:
+			r.Err = errors.New(r.DuplicateOf + " has its unique key in the mirrored store")
 		}
+		c.fail(batch[i:i+1], fmt.Errorf("message %s has no copy: the mirrored store refuses it: %w", m.ID, r.Err),
+			func(t *TopicStats) { t.Refused++ })
 	}
-	c.mu.Unlock()
-	if bad != nil {
-		c.report(bad)
-	}
+	c.release(batch, false)
 }
 
-// dropped counts copies that were not written for want of time. What was sent, and not
-// answered, may arrive: it goes on to count as sent.
-func (c *copier) dropped(batch []duplicate, err error) {
-	c.mu.Lock()
+// fail notes a problem of copies, and reports it.
+func (c *copier) fail(batch []duplicate, err error, count func(*TopicStats)) {
 	for i := range batch {
-		t := c.topic(batch[i].topic)
-		t.Missed++
-		c.release(&batch[i])
+		c.note(batch[i].message.Topic, func(t *TopicStats) {
+			t.LastError = err.Error()
+			count(t)
+		})
 	}
-	if c.closed {
-		c.late += len(batch)
-	}
-	c.stats.LastError = err.Error()
-	c.mu.Unlock()
-	c.report(fmt.Errorf("%d messages have no copy: %w", len(batch), err))
+	c.report(err)
 }
 
-// needless counts copies of topics that are no longer copied. They are not missed: their
-// originals are carried out.
-func (c *copier) needless(batch []duplicate) {
+// release counts copies out; late ones were not written because the mirror is closed.
+func (c *copier) release(batch []duplicate, late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range batch {
-		t := c.topic(batch[i].topic)
-		t.Late++
-		t.Sending--
-		c.release(&batch[i])
+		c.bytes -= batch[i].size
+	}
+	c.count -= len(batch)
+	c.ended += int64(len(batch))
+	if late {
+		c.late += len(batch)
 	}
 }
 
-// release counts a copy out. The caller has mu.
-func (c *copier) release(d *duplicate) {
-	c.count--
-	c.ended++
-	c.bytes -= d.size
-}
-
-func (c *copier) trouble(err error) {
+func (c *copier) isClosed() bool {
 	c.mu.Lock()
-	c.stats.Retries++
-	c.stats.LastError = err.Error()
-	c.mu.Unlock()
-	c.report(fmt.Errorf("copies wait: %w", err))
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // report tells of a problem, seldom.

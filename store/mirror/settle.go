@@ -93,14 +93,14 @@ func (s *Store) settlePart(ctx context.Context, p *part, id string) ([]store.Ref
 			s.foreign.remove(p.items[i].Token)
 		}
 	}
-	if p.foreign || id != "" && s.seen.has("settle "+id) {
+	if p.foreign {
 		return refused, nil
 	}
 	for i := range p.items {
 		st := &p.items[i]
 		for j := range st.Emit {
-			if r := s.stages.route(st.Emit[j].Topic); r.stage == Dual && !failed[i] {
-				s.copy(r.plan, st.Emit[j], pawl.EmitID(st.ID, j))
+			if s.stages.route(st.Emit[j].Topic).stage == Dual && !failed[i] {
+				s.copies.add(copyOf(st.Emit[j], pawl.EmitID(st.ID, j)))
 			}
 		}
 	}
@@ -108,8 +108,8 @@ func (s *Store) settlePart(ctx context.Context, p *part, id string) ([]store.Ref
 }
 
 // emitFirst appends what a settlement emits, if some of it is for the other store than
-// the one that settles; then all of it is, so that ids stay what they are. What stays
-// gets its names in that store. why says which of it no store takes.
+// the one that settles; then all of it is, so that ids stay what they are. why says which
+// of it no store takes.
 func (s *Store) emitFirst(ctx context.Context, st *store.Settlement, foreign bool) (why, err error) {
 	routes, _, err := s.routes(ctx, st.Emit)
 	if err != nil {
@@ -118,12 +118,6 @@ func (s *Store) emitFirst(ctx context.Context, st *store.Settlement, foreign boo
 	elsewhere := func(m pawl.Message) bool { return routes[m.Topic].away() != foreign }
 	emits := slices.Clone(st.Emit)
 	if !slices.ContainsFunc(emits, elsewhere) {
-		for i := range emits {
-			if foreign {
-				emits[i].Topic = routes[emits[i].Topic].plan.InMirrored()
-			}
-		}
-		st.Emit = emits
 		return nil, nil
 	}
 	for i := range emits {

@@ -87,27 +87,17 @@ func (st *stages) look(ctx context.Context, topic string) (route, error) {
 
 // open is as look, and waits while the topic is closed.
 func (st *stages) open(ctx context.Context, topic string) (route, error) {
-	waited := false
-	for {
-		r, err := st.look(ctx, topic)
-		if waited && err != nil && ctx.Err() != nil {
-			return route{}, closed(ctx.Err())
+	r, err := st.look(ctx, topic)
+	for err == nil && r.stage == Closing {
+		if err = store.Sleep(ctx, lookAgain); err == nil {
+			err = st.read(ctx, time.Now())
 		}
-		if err != nil || r.stage != Closing {
-			return r, err
-		}
-		waited = true
-		if store.Sleep(ctx, lookAgain) != nil {
-			return route{}, closed(ctx.Err())
-		}
-		err = st.read(ctx, time.Now())
 		if err != nil && ctx.Err() != nil {
-			err = closed(ctx.Err())
+			return route{}, closed(ctx.Err())
 		}
-		if err != nil {
-			return route{}, err
-		}
+		r = st.route(topic)
 	}
+	return r, err
 }
 
 func closed(why error) error {
@@ -116,33 +106,34 @@ func closed(why error) error {
 }
 
 // route is what becomes of a topic.
-type route struct {
-	stage Stage
-	plan  *Plan
+type route struct{ stage, from Stage }
+
+// away reports whether appends go to the mirrored store.
+func (r route) away() bool { return r.stage == Draining || r.stage == Moved }
+
+// there reports whether claims go to the mirrored store.
+func (r route) there() bool {
+	return r.stage == Moved || r.stage == Returning || r.stage == Closing && r.from == Moved
 }
 
-// away tells that appends go to the mirrored store.
-func (r route) away() bool { return r.stage == Draining || r.stage == Moved || r.stage == Returning }
+// copied reports whether copies are of use.
+func (r route) copied() bool { return r.stage == Dual || r.stage == Closing && r.from == Dual }
 
 func (st *stages) route(topic string) route {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
 	if p := st.known[topic]; p != nil {
-		return route{p.acting(st.clock), p}
+		return route{p.acting(st.clock), p.From}
 	}
 	if st.all {
-		return route{Dual, &Plan{Topic: topic, Stage: Dual}}
+		return route{stage: Dual}
 	}
-	return route{Off, &Plan{Topic: topic}}
+	return route{}
 }
 
-// versions are those of the plans that are known.
-func (st *stages) versions() map[string]int64 {
+// planned reports whether a topic has a plan.
+func (st *stages) planned(topic string) bool {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	all := make(map[string]int64, len(st.known))
-	for topic, p := range st.known {
-		all[topic] = p.version
-	}
-	return all
+	return st.known[topic] != nil
 }

@@ -1,11 +1,9 @@
 package mirror
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -22,14 +20,11 @@ type Store struct {
 	below    store.Store // what Unwrap returns: layers, then primary
 	stages   *stages
 	copies   *copier
-	seen     recent        // batches that were copied
-	foreign  leases        // those of the mirrored store
-	saying   chan struct{} // holds a token while somebody tells of the figures
-	absent   absence       // of the mirrored store
+	foreign  leases                // those of the mirrored store
+	said     map[string]TopicStats // figures that are in the state; whoever calls sayNow
+	absent   absence               // of the mirrored store
 	turn     atomic.Uint64
-
-	visited   sync.Map // names of topics of the mirrored store that were claimed from
-	uncarried sync.Map // topics, and the absence of their carrying back
+	visited  sync.Map // topics that were claimed from in the mirrored store
 
 	life context.Context // ends with Close
 	stop context.CancelFunc
@@ -49,11 +44,8 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All),
-		saying: make(chan struct{}, 1)}
+		said: map[string]TopicStats{}}
 	s.copies = newCopier(mirrored, c, s.stages)
-	if s.stages.plans != nil {
-		s.copies.say = func(ctx context.Context) error { _, err := s.sayNow(ctx); return err }
-	}
 	s.below = store.OverTx(primary, s.appendTx, append([]Tx{TxOf[*sql.Tx]()}, c.Tx...)...)
 	if w := newWaker(s, s.below); w != nil {
 		s.below = w
@@ -101,7 +93,9 @@ func (s *Store) Close() error {
 		s.copies.close()
 		s.stop()
 		s.wg.Wait()
-		s.farewell()
+		if s.stages.plans != nil {
+			s.sayNow(context.Background())
+		}
 		closed := errors.Join(s.primary.Close(), s.mirrored.Close())
 		err = errors.Join(s.copies.missing(), closed) // what the primary accepted until the end counts, too
 	})
@@ -139,12 +133,10 @@ func (s *Store) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]
 	here, there := store.Batch[pawl.Message]{ID: batch.ID}, store.Batch[pawl.Message]{ID: batch.ID}
 	var hereAt, thereAt []int
 	for i, m := range batch.Items {
-		r := routes[m.Topic]
-		if !r.away() {
+		if !routes[m.Topic].away() {
 			here.Items, hereAt = append(here.Items, m), append(hereAt, i)
 			continue
 		}
-		m.Topic = r.plan.InMirrored()
 		there.Items, thereAt = append(there.Items, m), append(thereAt, i)
 	}
 	receipts := make([]store.Receipt, len(batch.Items))
@@ -214,45 +206,10 @@ func (s *Store) appendPrimary(ctx context.Context, batch store.Batch[pawl.Messag
 		}
 		return receipts, err
 	}
-	if batch.ID != "" && s.seen.has(batch.ID) {
-		return receipts, nil // a repetition: the first one was copied
-	}
 	for i, r := range receipts {
-		if rt := routes[batch.Items[i].Topic]; rt.stage == Dual && r.Err == nil && r.DuplicateOf == "" {
-			s.copy(rt.plan, batch.Items[i], r.ID)
+		if routes[batch.Items[i].Topic].stage == Dual && r.Err == nil && r.DuplicateOf == "" {
+			s.copies.add(copyOf(batch.Items[i], r.ID))
 		}
 	}
 	return receipts, nil
-}
-
-// copy queues a copy, which shares nothing with the caller's message.
-func (s *Store) copy(p *Plan, m pawl.Message, id string) {
-	m.ID, m.Key, m.Body, m.Headers = id, bytes.Clone(m.Key), bytes.Clone(m.Body), maps.Clone(m.Headers)
-	s.copies.add(p, m)
-}
-
-// recent remembers the latest so many ids.
-type recent struct {
-	mu   sync.Mutex // never held across a wait
-	ids  map[string]struct{}
-	ring [recentIDs]string
-	next int
-}
-
-const recentIDs = 4096
-
-// has reports whether an id was here, and remembers it.
-func (r *recent) has(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ids == nil {
-		r.ids = make(map[string]struct{}, recentIDs)
-	}
-	if _, ok := r.ids[id]; ok {
-		return true
-	}
-	delete(r.ids, r.ring[r.next])
-	r.ring[r.next], r.ids[id] = id, struct{}{}
-	r.next = (r.next + 1) % recentIDs
-	return false
 }

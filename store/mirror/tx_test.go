@@ -106,7 +106,7 @@ func TestAppendTxOnPostgres(t *testing.T) {
 	if err := inTx(false, "taken back"); err != nil || there("taken back") {
 		t.Fatalf("rolled back: %v, it is there: %v", err, there("taken back"))
 	}
-	if s := p.Stats().Topics["mail"]; s == nil || s.Missed != 3 || s.Written != 0 {
+	if s := p.Stats()["mail"]; s.Missed != 3 || s.Written != 0 {
 		t.Errorf("while it is copied: %+v; want 3 that are missed", s)
 	}
 

@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -64,13 +65,7 @@ func (w *waker) both(ctx context.Context, topics []string, here <-chan struct{},
 	}
 }
 
-// moved are those topics that are claimed in the mirrored store, by their names there.
+// moved are those topics that are claimed in the mirrored store.
 func (w *waker) moved(topics []string) []string {
-	var names []string
-	for _, t := range topics {
-		if r := w.stages.route(t); r.stage == Moved {
-			names = append(names, r.plan.InMirrored())
-		}
-	}
-	return names
+	return slices.DeleteFunc(slices.Clone(topics), func(t string) bool { return !w.stages.route(t).there() })
 }
