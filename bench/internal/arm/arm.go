@@ -16,8 +16,12 @@ type Job struct {
 	Key   []byte // nil: unordered; a peer without order ignores it
 }
 
-// Handler is called for every execution of a job, concurrently.
-type Handler func(index int)
+// Handler is told of what an arm executes, concurrently.
+type Handler struct {
+	Do     func(index int) // every execution of a job
+	Count  func(n int)     // jobs of an arm that only counts them
+	Failed func(error)     // an arm that cannot go on
+}
 
 // Arm is one system with its settings. Setup, then Open, then Append and Work
 // as the work asks, then Close. Append and Left are safe for concurrent use.
@@ -39,15 +43,16 @@ type Arm interface {
 	Close() error
 }
 
-// New returns the arm of that name. target is the URL of its own PostgreSQL
-// database, or the path of its SQLite file. ordered tells an arm that has
-// order per key to keep it.
-func New(suite, name, target string, ordered bool) (Arm, error) {
+// New returns the arm of that name for a work. target is the URL of its own PostgreSQL database, the path of its SQLite
+// file, or the addresses of brokers.
+func New(name, target string, w plan.Work) (Arm, error) {
 	switch {
-	case suite == plan.Postgres && name == plan.Pawl:
-		return newPawlPostgres(target, ordered), nil
-	case suite == plan.SQLite && name == plan.Pawl:
-		return newPawlSQLite(target, ordered), nil
+	case plan.OnKafka(w.Suite):
+		return newKafka(target, name, w), nil
+	case w.Suite == plan.Postgres && name == plan.Pawl:
+		return newPawlPostgres(target, w.Keys > 0), nil
+	case w.Suite == plan.SQLite && name == plan.Pawl:
+		return newPawlSQLite(target, w.Keys > 0), nil
 	case name == plan.River, name == plan.RiverInsertMany, name == plan.RiverDefaults:
 		return &riverArm{name: name, dsn: target}, nil
 	case name == plan.Goqite, name == plan.GoqiteDefaults:
@@ -55,5 +60,5 @@ func New(suite, name, target string, ordered bool) (Arm, error) {
 	case name == plan.Backlite, name == plan.BackliteDefaults:
 		return &backliteArm{sqliteArm: sqliteArm{name: name, path: target}}, nil
 	}
-	return nil, fmt.Errorf("suite %s has no arm %q", suite, name)
+	return nil, fmt.Errorf("suite %s has no arm %q", w.Suite, name)
 }

@@ -64,11 +64,16 @@ func (p *pawlArm) Open(ctx context.Context) (err error) {
 }
 
 func (p *pawlArm) Append(ctx context.Context, jobs []Job) error {
+	return appendTo(ctx, p.store, pawlTopic, plan.PayloadBytes, jobs)
+}
+
+// appendTo stores jobs of a size in one call.
+func appendTo(ctx context.Context, s store.Store, topic string, size int, jobs []Job) error {
 	msgs := make([]pawl.Message, len(jobs))
 	for i, j := range jobs {
-		msgs[i] = pawl.Message{Topic: pawlTopic, Key: j.Key, Body: body(j.Index)}
+		msgs[i] = pawl.Message{Topic: topic, Key: j.Key, Body: body(j.Index, size)}
 	}
-	receipts, err := p.store.Append(ctx, store.NewBatch(msgs...))
+	receipts, err := s.Append(ctx, store.NewBatch(msgs...))
 	if err != nil {
 		return fmt.Errorf("append %d messages: %w", len(jobs), err)
 	}
@@ -80,17 +85,13 @@ func (p *pawlArm) Append(ctx context.Context, jobs []Job) error {
 	return nil
 }
 
-func (p *pawlArm) Work(ctx context.Context, handle Handler) (func(context.Context) error, error) {
-	d, err := dispatch.New(p.store, dispatch.Config{Topics: []dispatch.Topic{{
-		Name: pawlTopic, Concurrency: plan.PawlConcurrency,
-		Handler: pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error {
-			index, err := bodyIndex(d.Body)
-			if err == nil {
-				handle(index)
-			}
-			return err
-		}),
-	}}})
+func (p *pawlArm) Work(ctx context.Context, h Handler) (func(context.Context) error, error) {
+	return dispatched(ctx, p.store, dispatch.Topic{Name: pawlTopic, Concurrency: plan.PawlConcurrency, Handler: h.one()})
+}
+
+// dispatched runs a dispatcher over a store, as a program has it.
+func dispatched(ctx context.Context, s store.Store, t dispatch.Topic) (func(context.Context) error, error) {
+	d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{t}})
 	if err != nil {
 		return nil, fmt.Errorf("make a dispatcher: %w", err)
 	}
@@ -101,6 +102,22 @@ func (p *pawlArm) Work(ctx context.Context, handle Handler) (func(context.Contex
 		cancel()
 		return <-ended
 	}, nil
+}
+
+// one is a handler of messages.
+func (h Handler) one() pawl.Handler {
+	return pawl.HandlerFunc(func(_ context.Context, d *pawl.Delivery) error { return h.do(d.Body) })
+}
+
+// batch is a handler of batches.
+func (h Handler) batch() pawl.BatchHandler {
+	return pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
+		errs := make([]error, len(ds))
+		for i, d := range ds {
+			errs[i] = h.do(d.Body)
+		}
+		return errs
+	})
 }
 
 func (p *pawlArm) Left(ctx context.Context) (int, error) {

@@ -61,9 +61,9 @@ func (b *backliteArm) Append(ctx context.Context, batch []Job) error {
 	return nil
 }
 
-func (b *backliteArm) Work(ctx context.Context, handle Handler) (func(context.Context) error, error) {
+func (b *backliteArm) Work(ctx context.Context, h Handler) (func(context.Context) error, error) {
 	b.client.Register(backlite.NewQueue(func(_ context.Context, p Payload) error {
-		handle(p.Index)
+		h.Do(p.Index)
 		return nil
 	}))
 	b.client.Start(ctx)

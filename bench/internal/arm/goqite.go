@@ -50,7 +50,7 @@ func (g *goqiteArm) Append(ctx context.Context, batch []Job) error {
 	}
 	defer func() { _ = tx.Rollback() }() // nothing to do after a commit
 	for _, j := range batch {
-		if _, err := jobs.CreateTx(ctx, tx, g.queue, goqiteJob, goqite.Message{Body: body(j.Index)}); err != nil {
+		if _, err := jobs.CreateTx(ctx, tx, g.queue, goqiteJob, goqite.Message{Body: body(j.Index, plan.PayloadBytes)}); err != nil {
 			return fmt.Errorf("create a goqite job: %w", err)
 		}
 	}
@@ -67,15 +67,9 @@ func (g *goqiteArm) options() jobs.NewRunnerOpts {
 	return jobs.NewRunnerOpts{Queue: g.queue, Limit: plan.GoqiteLimit, PollInterval: plan.GoqitePoll}
 }
 
-func (g *goqiteArm) Work(ctx context.Context, handle Handler) (func(context.Context) error, error) {
+func (g *goqiteArm) Work(ctx context.Context, h Handler) (func(context.Context) error, error) {
 	runner := jobs.NewRunner(g.options())
-	runner.Register(goqiteJob, func(_ context.Context, m []byte) error {
-		index, err := bodyIndex(m)
-		if err == nil {
-			handle(index)
-		}
-		return err
-	})
+	runner.Register(goqiteJob, func(_ context.Context, m []byte) error { return h.do(m) })
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {

@@ -3,6 +3,7 @@ package arm
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"github.com/pawl-dev/pawl/bench/internal/plan"
@@ -19,17 +20,28 @@ var pad = strings.Repeat("x", plan.PayloadBytes-len(`{"n":123456,"pad":""}`))
 
 func payload(index int) Payload { return Payload{Index: index, Pad: pad} }
 
+// noise pads jobs of bytes, so that no layer can compress them.
+var noise = func() (b []byte) {
+	rng := rand.NewPCG(plan.Seed, 1)
+	for len(b) < 1<<20 {
+		b = binary.BigEndian.AppendUint64(b, rng.Uint64())
+	}
+	return b
+}()
+
 // body is the job for systems that carry bytes: the index, then padding.
-func body(index int) []byte {
-	b := make([]byte, plan.PayloadBytes)
+func body(index, size int) []byte {
+	b := make([]byte, size)
 	binary.BigEndian.PutUint64(b, uint64(index))
-	copy(b[8:], pad)
+	copy(b[8:], noise[index*size%(len(noise)-size):])
 	return b
 }
 
-func bodyIndex(b []byte) (int, error) {
-	if len(b) != plan.PayloadBytes {
-		return 0, fmt.Errorf("read a job: %d bytes instead of %d", len(b), plan.PayloadBytes)
+// do carries out a job of bytes.
+func (h Handler) do(body []byte) error {
+	if len(body) < 8 {
+		return fmt.Errorf("read a job: %d bytes", len(body))
 	}
-	return int(binary.BigEndian.Uint64(b)), nil
+	h.Do(int(binary.BigEndian.Uint64(body)))
+	return nil
 }

@@ -21,11 +21,11 @@ func (Payload) Kind() string { return "noop" }
 
 type riverWorker struct {
 	river.WorkerDefaults[Payload]
-	handle Handler
+	h Handler
 }
 
 func (w *riverWorker) Work(_ context.Context, job *river.Job[Payload]) error {
-	w.handle(job.Args.Index)
+	w.h.Do(job.Args.Index)
 	return nil
 }
 
@@ -99,8 +99,8 @@ func (r *riverArm) Append(ctx context.Context, jobs []Job) error {
 	return nil
 }
 
-func (r *riverArm) Work(ctx context.Context, handle Handler) (func(context.Context) error, error) {
-	r.worker.handle = handle
+func (r *riverArm) Work(ctx context.Context, h Handler) (func(context.Context) error, error) {
+	r.worker.h = h
 	if err := r.client.Start(ctx); err != nil {
 		return nil, fmt.Errorf("start River: %w", err)
 	}

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pawl-dev/pawl/bench/internal/arm"
+	"github.com/pawl-dev/pawl/bench/internal/brokers"
 	"github.com/pawl-dev/pawl/bench/internal/kafka"
+	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/bench/internal/work"
 )
 
 // prepareKafka writes the topics that are to be read, once for all arms and
@@ -17,7 +21,10 @@ func (c *Config) prepareKafka(ctx context.Context) (err error) {
 		return errors.New("no Kafka broker: set PAWL_TEST_KAFKA, or start one with dev/services run kafka -- COMMAND")
 	}
 	c.prepareJava(ctx)
-	if c.brokers, err = kafka.Connect(ctx, c.Kafka); err != nil {
+	if c.brokers, err = brokers.Dial(c.Kafka); err != nil {
+		return err
+	}
+	if err := c.brokers.Clean(ctx); err != nil {
 		return err
 	}
 	c.versions["kafka"] = c.brokers.Version(ctx)
@@ -33,8 +40,10 @@ func (c *Config) prepareKafka(ctx context.Context) (err error) {
 	slices.Sort(sizes)
 	for _, n := range slices.Compact(sizes) {
 		fmt.Fprintf(c.Stderr, "  writing the topic of %d records\n", n)
-		if err := c.brokers.Fill(ctx, n); err != nil {
-			return err
+		w := plan.Filling(n)
+		r := work.Run{Arm: arm.NewFiller(c.Kafka, w), Meter: &meter.Meter{}, Work: w}
+		if _, err := r.Do(ctx); err != nil {
+			return fmt.Errorf("fill the topic of %d records: %w", n, err)
 		}
 	}
 	return nil

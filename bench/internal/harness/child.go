@@ -82,53 +82,66 @@ func (t *Task) profile() (end func() error, err error) {
 	}, nil
 }
 
+// runner is one arm's round.
+type runner interface {
+	Do(context.Context) (work.Outcome, error)
+	Settings() string
+}
+
 func (t *Task) do(ctx context.Context) (_ *report.Line, err error) {
 	w, err := plan.Find(t.Scale, t.Suite, t.Work, t.Arm)
 	if err != nil {
 		return nil, err
 	}
-	if plan.OnKafka(t.Suite) {
-		k := kafka.Task{Addresses: t.Target, Arm: t.Arm, Work: w, Jars: t.Jars}
-		o, settings, err := k.Do(ctx)
-		if err != nil {
-			return nil, err
+	var r runner
+	if t.Arm == plan.ParallelConsumer {
+		r = &kafka.Parallel{Addresses: t.Target, Jars: t.Jars, Work: w}
+	} else {
+		one, done, failed := t.run(ctx, w)
+		if failed != nil {
+			return nil, failed
 		}
-		return t.line(&o, settings), nil
-	}
-	a, err := arm.New(t.Suite, t.Arm, t.Target, w.Keys > 0)
-	if err != nil {
-		return nil, err
-	}
-	r := work.Run{Arm: a, Meter: &meter.Meter{Account: w.Account}, Work: w, Round: t.Round}
-	if t.MeterDSN != "" {
-		s, err := meter.OpenServer(ctx, t.MeterDSN, t.Database)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { err = errors.Join(err, s.Close(context.WithoutCancel(ctx))) }()
-		r.Meter.Server = s
-		r.Tidy = func(ctx context.Context) error {
-			if err := run(ctx, t.Target, `VACUUM ANALYZE`); err != nil {
-				return fmt.Errorf("vacuum: %w", err)
-			}
-			return s.Checkpoint(ctx)
-		}
-		r.Pin = t.pin
+		defer func() { err = errors.Join(err, done()) }()
+		r = one
 	}
 	o, err := r.Do(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.line(&o, a.Settings()), nil
+	l := &report.Line{
+		Suite: t.Suite, Work: t.Work, Arm: t.Arm, Round: t.Round, Scale: string(t.Scale), Settings: r.Settings(),
+		At: time.Now().UTC(),
+	}
+	l.Fill(&o)
+	return l, nil
 }
 
-func (t *Task) line(o *work.Outcome, settings string) *report.Line {
-	l := &report.Line{
-		Suite: t.Suite, Work: t.Work, Arm: t.Arm, Round: t.Round, Scale: string(t.Scale),
-		Settings: settings, At: time.Now().UTC(),
+// run is the round of an arm that is driven from here.
+func (t *Task) run(ctx context.Context, w plan.Work) (r *work.Run, done func() error, err error) {
+	a, err := arm.New(t.Arm, t.Target, w)
+	if err != nil {
+		return nil, nil, err
 	}
-	l.Fill(o)
-	return l
+	r = &work.Run{Arm: a, Meter: &meter.Meter{Account: w.Account}, Work: w, Round: t.Round}
+	if w.Kind == plan.Consume {
+		r.Round = 0 // that of what was written
+	}
+	if t.MeterDSN == "" {
+		return r, func() error { return nil }, nil
+	}
+	s, err := meter.OpenServer(ctx, t.MeterDSN, t.Database)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.Meter.Server = s
+	r.Tidy = func(ctx context.Context) error {
+		if err := run(ctx, t.Target, `VACUUM ANALYZE`); err != nil {
+			return fmt.Errorf("vacuum: %w", err)
+		}
+		return s.Checkpoint(ctx)
+	}
+	r.Pin = t.pin
+	return r, func() error { return s.Close(context.WithoutCancel(ctx)) }, nil
 }
 
 // pin holds a snapshot in the arm's database, as a long report or a dump does:

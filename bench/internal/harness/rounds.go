@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/internal/kafka"
+	"github.com/pawl-dev/pawl/bench/internal/brokers"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/bench/internal/report"
 )
@@ -40,7 +40,7 @@ type Config struct {
 	versions, servers map[string]string
 	server, admin     Server
 	scratch           string
-	brokers           *kafka.Brokers
+	brokers           *brokers.Brokers
 	jars              string   // of Parallel Consumer
 	left              []string // arms that this machine cannot run, and why
 }
@@ -144,7 +144,8 @@ func (c *Config) clean(ctx context.Context) error {
 		err = errors.Join(err, c.admin.Drop(ctx, meterDatabase))
 	}
 	if c.brokers != nil {
-		err = errors.Join(err, c.brokers.Close(ctx))
+		err = errors.Join(err, c.brokers.Clean(ctx))
+		c.brokers.Close()
 	}
 	return err
 }

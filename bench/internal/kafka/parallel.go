@@ -1,3 +1,4 @@
+// Package kafka runs Confluent's Parallel Consumer, in a JVM.
 package kafka
 
 import (
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/brokers"
 	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/bench/internal/work"
@@ -30,8 +33,7 @@ type parallelReport struct {
 	CPU      time.Duration `json:"cpu_ns"`
 	RSS      int64         `json:"rss_bytes"`
 	Handled  int           `json:"handled"`
-	Repeated int           `json:"repeated"`
-	Wrong    int           `json:"wrong"`
+	Repeated int           `json:"repeated"` // or out of the order of their key
 }
 
 // ParallelJars returns the folder with the jars of Parallel Consumer, and its
@@ -68,24 +70,35 @@ func JavaVersion(ctx context.Context) string {
 	return strings.ReplaceAll(first, " ", "-")
 }
 
-// parallel runs Parallel Consumer in a JVM. CPU and memory are those of the JVM;
-// the pass that warms it up does not count, its memory excepted.
-func parallel(ctx context.Context, at *target, n int) (o work.Outcome, settings string, err error) {
+// Parallel is a round of Parallel Consumer, in a JVM.
+type Parallel struct {
+	Addresses, Jars string
+	Work            plan.Work
+}
+
+// Settings says in one line what is set.
+func (*Parallel) Settings() string {
+	return fmt.Sprintf("order KEY, %d at once, max.poll.records %d, commit every %v, JVM with its defaults, warmed up with "+
+		"%d records, fetches as the others", plan.KafkaAtOnce, plan.ParallelPoll, plan.CommitEvery, plan.WarmUpRead)
+}
+
+// Do reads the topic. CPU and memory are those of the JVM; the pass that warms it up does not count, its memory excepted.
+func (p *Parallel) Do(ctx context.Context) (o work.Outcome, err error) {
 	dir, err := os.MkdirTemp("", "pawlbench-")
 	if err != nil {
-		return o, "", fmt.Errorf("create a folder for the program: %w", err)
+		return o, fmt.Errorf("create a folder for the program: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	source := filepath.Join(dir, "Parallel.java")
 	if err := os.WriteFile(source, parallelSource, 0o600); err != nil {
-		return o, "", fmt.Errorf("write the program: %w", err)
+		return o, fmt.Errorf("write the program: %w", err)
 	}
+	n, topic, group := p.Work.N, brokers.TopicOf(p.Work.N), brokers.Prefix+plan.ParallelConsumer+"-"+pawl.NewID()
 	set := func(name string, v any) string { return fmt.Sprintf("-D%s=%v", name, v) }
-	cmd := exec.CommandContext(ctx, "java", "-cp", filepath.Join(at.jars, "*"),
-		set("org.slf4j.simpleLogger.defaultLogLevel", "error"),
-		set("brokers", strings.Join(at.brokers, ",")), set("group", at.group), set("topic", at.topic), set("n", n),
-		set("warm.topic", TopicOf(plan.WarmUpRead)), set("warm.n", plan.WarmUpRead), set("keys", plan.KafkaKeys),
-		set("at.once", plan.KafkaAtOnce), set("takes.ms", at.takes.Milliseconds()),
+	cmd := exec.CommandContext(ctx, "java", "-cp", filepath.Join(p.Jars, "*"),
+		set("org.slf4j.simpleLogger.defaultLogLevel", "error"), set("brokers", p.Addresses), set("group", group),
+		set("topic", topic), set("n", n), set("warm.topic", brokers.TopicOf(plan.WarmUpRead)), set("warm.n", plan.WarmUpRead),
+		set("keys", plan.KafkaKeys), set("at.once", plan.KafkaAtOnce), set("takes.ms", p.Work.Takes.Milliseconds()),
 		set("commit.ms", plan.CommitEvery.Milliseconds()),
 		set("fetch.min.bytes", plan.FetchMinBytes), set("fetch.max.wait.ms", plan.FetchWait.Milliseconds()),
 		set("fetch.max.bytes", plan.FetchBytes), set("max.partition.fetch.bytes", plan.FetchPartitionBytes),
@@ -94,21 +107,26 @@ func parallel(ctx context.Context, at *target, n int) (o work.Outcome, settings 
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
 		said := errs.Bytes()
-		return o, "", fmt.Errorf("run Parallel Consumer: %w: %s", cmp.Or(context.Cause(ctx), err),
+		return o, fmt.Errorf("run Parallel Consumer: %w: %s", cmp.Or(context.Cause(ctx), err),
 			said[max(0, len(said)-2000):])
 	}
 	var r parallelReport
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
-		return o, "", fmt.Errorf("read what Parallel Consumer measured: %w", err)
+		return o, fmt.Errorf("read what Parallel Consumer measured: %w", err)
 	}
-	if r.Handled-r.Repeated != n || r.Wrong > 0 {
-		return o, "", fmt.Errorf("%d records instead of %d, %d out of the order of their key", r.Handled-r.Repeated,
-			n, r.Wrong)
+	if r.Handled-r.Repeated != n {
+		return o, fmt.Errorf("%d records in the order of their key instead of %d", r.Handled-r.Repeated, n)
 	}
-	o = work.Outcome{Elapsed: r.Elapsed, Repeated: r.Repeated, RSS: r.RSS,
-		Costs: meter.Costs{CPU: r.CPU, WAL: -1, Dead: -1, Commits: -1}}
-	return o,
-		fmt.Sprintf(
-			"order KEY, %d at once, max.poll.records %d, commit every %v, JVM with its defaults, warmed up with %d records, %s",
-			plan.KafkaAtOnce, plan.ParallelPoll, plan.CommitEvery, plan.WarmUpRead, fetchSettings), nil
+	o = work.Outcome{N: n, Elapsed: r.Elapsed, PerSecond: float64(n) / r.Elapsed.Seconds(), Repeated: r.Repeated,
+		RSS: r.RSS, Costs: meter.Costs{CPU: r.CPU, WAL: -1, Dead: -1, Commits: -1}}
+	b, err := brokers.Dial(p.Addresses)
+	if err != nil {
+		return o, err
+	}
+	defer b.Close()
+	committed, err := b.Committed(ctx, group, topic)
+	if err == nil && committed != n {
+		err = fmt.Errorf("%d of %d records are committed", committed, n)
+	}
+	return o, err
 }

@@ -35,8 +35,8 @@ const (
 // Producing.
 const (
 	ProduceBytes     = 1 << 10
-	ProduceBatch     = 1000 // messages of a call of Append
-	ProduceCallers   = 8    // calls at once
+	ProduceCallers   = 8      // calls of append at once, in a burst
+	FillBatch        = 20_000 // records of a call that fills a topic
 	BurstLinger      = 5 * time.Millisecond
 	ProduceBatchSize = 1 << 20
 	ProduceBuffer    = 100 << 20
@@ -65,14 +65,22 @@ func kafkaWorks(s Scale) []Work {
 			Arms: working, Doc: "the same, 10 ms"},
 		{Suite: Kafka, Name: "10ms-io", Kind: Consume, N: slow, Takes: 10 * time.Millisecond, Answered: true, Arms: working,
 			Doc: "the same, 10 ms until a descriptor can be read, as in waiting for an answer; Java sleeps"},
-		{Suite: KafkaProduce, Name: "burst", Kind: Burst, N: pick(s, 200_000, 500_000),
+		{Suite: KafkaProduce, Name: "burst", Kind: Append, N: pick(s, 200_000, 500_000), Producers: ProduceCallers,
 			Arms: []string{Raw, Pawl}, Doc: "1 KiB, 10k keys, all in-sync replicas, as fast as it goes"},
 		{Suite: KafkaProduce, Name: "paced-5000", Kind: Paced, Rate: 5000, For: pick(s, 6*time.Second, 10*time.Second),
 			Arms: []string{Raw, Pawl},
 			Doc:  "the same, 5,000/s, each by itself, no linger: from when it was to be sent to its acknowledgement"},
 	}
 	for i := range works {
-		works[i].Keys = KafkaKeys
+		works[i].Keys, works[i].Bytes = KafkaKeys, KafkaBytes
+		if works[i].Suite == KafkaProduce {
+			works[i].Bytes = ProduceBytes
+		}
 	}
 	return works
+}
+
+// Filling is the work that writes a topic of n records, which are the first ones of a longer topic.
+func Filling(n int) Work {
+	return Work{Suite: KafkaProduce, Kind: Append, N: n, Keys: KafkaKeys, Bytes: KafkaBytes, Batch: FillBatch, Producers: 1}
 }

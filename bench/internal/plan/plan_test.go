@@ -31,7 +31,7 @@ func TestEveryWorkHasPawlAPeerAndASize(t *testing.T) {
 				sized = w.Rate > 0 && w.For > PacedWarmUp
 			case Consume:
 				sized = w.N > 0 && w.Keys > 0
-			case Append, Burn, Lone, Burst:
+			case Append, Burn, Lone:
 			}
 			if !sized {
 				t.Errorf("%s: %s has no size: %+v", s, id, w)

@@ -49,7 +49,6 @@ const (
 	Drill  Kind = "drill"  // open loop at a fixed rate, with a pinned snapshot in the middle three fifths
 
 	Consume Kind = "consume" // a topic that is there, read from its start to its end
-	Burst   Kind = "burst"   // records produced as fast as it goes
 	Paced   Kind = "paced"   // records produced at a fixed rate, each by itself
 )
 
@@ -61,8 +60,11 @@ type Work struct {
 	Arms        []string
 	N           int           // jobs (Append, Burn, Lone)
 	Keys        int           // distinct keys; 0: unordered
-	Rate        int           // jobs a second (Steady, Drill)
-	For         time.Duration // Steady, Hold, Drill
+	Bytes       int           // of a job on Kafka; elsewhere PayloadBytes
+	Batch       int           // jobs of a call of append; 0: AppendBatch
+	Producers   int           // goroutines that append; 0: AppendProducers, or one that keeps the order of keys
+	Rate        int           // jobs a second (Steady, Drill, Paced)
+	For         time.Duration // Steady, Hold, Drill, Paced
 	Depth       int           // jobs waiting (Hold)
 	Pinned      bool          // another connection holds a REPEATABLE READ snapshot throughout
 	Account     bool          // count WAL, dead tuples and commits over what is timed

@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 )
 
-func metrics(kind plan.Kind) []metric {
+func metrics(wk plan.Work) []metric {
 	rate := metric{"jobs/s", true, func(l *Line) *float64 { return &l.PerSecond }}
 	costs := []metric{
 		{"WAL B/job", false, func(l *Line) *float64 { return l.WALBytesPerJob }},
@@ -26,13 +26,13 @@ func metrics(kind plan.Kind) []metric {
 		{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
 		{"p99 ms", false, func(l *Line) *float64 { return l.P99 }},
 	}
-	switch kind {
-	case plan.Consume, plan.Burst:
+	switch {
+	case wk.Kind == plan.Paced:
+		return append(latency, cpuPerMillion, costs[4])
+	case plan.OnKafka(wk.Suite):
 		rate.name = "records/s"
 		return []metric{rate, cpuPerMillion, costs[4]}
-	case plan.Paced:
-		return append(latency, cpuPerMillion, costs[4])
-	case plan.Steady, plan.Lone: // the rate was given, not reached
+	case wk.Kind == plan.Steady, wk.Kind == plan.Lone: // the rate was given, not reached
 		return append(latency, costs...)
 	default:
 		return append([]metric{rate}, costs...)
@@ -69,7 +69,7 @@ func Table(w io.Writer, works []plan.Work, lines []*Line) error {
 func block(b *strings.Builder, wk plan.Work, lines []*Line) {
 	fmt.Fprintf(b, "\n%s/%s: %s\n", wk.Suite, wk.Name, wk.Doc)
 	arms := byArm(lines)
-	ms := metrics(wk.Kind)
+	ms := metrics(wk)
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	head := []string{"  arm", "rounds", "n"}
 	for _, m := range ms {

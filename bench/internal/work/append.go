@@ -1,7 +1,9 @@
 package work
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,17 +21,17 @@ func (r *Run) append(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	o.Ran(r.Work.N, began)
-	return o, r.Meter.End(ctx)
+	return o, errors.Join(r.Meter.End(ctx), r.stored(ctx, r.Work.N))
 }
 
 // fill appends jobs 0 to n-1 in full batches, spread over the producers.
 func (r *Run) fill(ctx context.Context, n int) error {
 	g, ctx := errgroup.WithContext(ctx)
-	producers := r.producers()
+	producers, batch := r.producers(), cmp.Or(r.Work.Batch, plan.AppendBatch)
 	for p := range producers {
 		g.Go(func() error {
-			for from := p * plan.AppendBatch; from < n; from += producers * plan.AppendBatch {
-				if err := r.Arm.Append(ctx, r.jobs(from, min(from+plan.AppendBatch, n))); err != nil {
+			for from := p * batch; from < n; from += producers * batch {
+				if err := r.Arm.Append(ctx, r.jobs(from, min(from+batch, n))); err != nil {
 					return err
 				}
 			}

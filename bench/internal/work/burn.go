@@ -23,7 +23,7 @@ func (r *Run) burn(ctx context.Context) (o Outcome, err error) {
 	}
 	t := newTrack(r.Work.N, r.Work.Keys, r.keyOf)
 	began := time.Now()
-	stop, err := r.Arm.Work(ctx, t.handle)
+	stop, err := r.Arm.Work(ctx, t.handler())
 	if err != nil {
 		return o, err
 	}

@@ -17,8 +17,8 @@ func (r *Run) drill(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	n := int(float64(r.Work.Rate) * r.Work.For.Seconds())
-	t := newTrack(n, r.Work.Keys, r.keyOf)
-	stop, err := r.Arm.Work(ctx, t.handle)
+	t := newTrack(n, r.Work.Keys, r.keyOf).timing()
+	stop, err := r.Arm.Work(ctx, t.handler())
 	if err != nil {
 		return o, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/pawl-dev/pawl/bench/internal/arm"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 )
 
@@ -35,7 +36,7 @@ func (r *Run) hold(ctx context.Context) (o Outcome, err error) {
 	h.appended.Store(int64(r.Work.Depth))
 	h.next.Store(int64(r.Work.Depth))
 	began := time.Now()
-	stop, err := r.Arm.Work(ctx, func(int) { h.handled.Add(1) })
+	stop, err := r.Arm.Work(ctx, arm.Handler{Do: func(int) { h.handled.Add(1) }})
 	if err != nil {
 		return o, err
 	}

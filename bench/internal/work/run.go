@@ -1,9 +1,10 @@
-// Package work drives an arm through a work: append, burn, steady, hold, lone.
+// Package work drives an arm through a work: append, burn, steady, hold, lone, drill, consume, paced.
 // The same code drives every arm; it checks that no job was lost and that keyed
 // jobs kept their order, and leaves the judgement of speed to the reader.
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,10 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 		o, err = r.drill(ctx)
 	case plan.Lone:
 		o, err = r.lone(ctx)
+	case plan.Consume:
+		o, err = r.consume(ctx)
+	case plan.Paced:
+		o, err = r.paced(ctx)
 	default:
 		err = fmt.Errorf("no such kind of work: %q", r.Work.Kind)
 	}
@@ -70,6 +75,9 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 	o.Costs, err = r.Meter.Settle(ctx)
 	return o, err
 }
+
+// Settings are those of the arm.
+func (r *Run) Settings() string { return r.Arm.Settings() }
 
 // Ran notes that n jobs were done since began.
 func (o *Outcome) Ran(n int, began time.Time) {
@@ -111,7 +119,7 @@ func (r *Run) keyOf(index int) int {
 
 func (r *Run) producers() int {
 	if r.Work.Keys > 0 {
-		return 1 // two could not keep the order of a key
+		return cmp.Or(r.Work.Producers, 1) // two could not keep the order of a key
 	}
 	return plan.AppendProducers
 }

@@ -16,8 +16,8 @@ func (r *Run) steady(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	n := int(float64(r.Work.Rate) * r.Work.For.Seconds())
-	t := newTrack(n, r.Work.Keys, r.keyOf)
-	stop, err := r.Arm.Work(ctx, t.handle)
+	t := newTrack(n, r.Work.Keys, r.keyOf).timing()
+	stop, err := r.Arm.Work(ctx, t.handler())
 	if err != nil {
 		return o, err
 	}
@@ -58,12 +58,14 @@ func (r *Run) lone(ctx context.Context) (o Outcome, err error) {
 	if err := r.begin(ctx); err != nil {
 		return o, err
 	}
-	t := newTrack(r.Work.N, 0, nil)
+	t := newTrack(r.Work.N, 0, nil).timing()
 	ran := make(chan struct{}, r.Work.N)
-	stop, err := r.Arm.Work(ctx, func(index int) {
+	h := t.handler()
+	h.Do = func(index int) {
 		t.handle(index)
 		ran <- struct{}{}
-	})
+	}
+	stop, err := r.Arm.Work(ctx, h)
 	if err != nil {
 		return o, err
 	}

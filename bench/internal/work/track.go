@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-dev/pawl/bench/internal/arm"
 	"github.com/pawl-dev/pawl/bench/internal/meter"
 )
 
@@ -16,11 +17,14 @@ type track struct {
 	epoch    time.Time
 	runs     []atomic.Int32 // executions by index
 	appended []time.Duration
-	started  []time.Duration // of the first execution
+	started  []time.Duration // of the first execution; nil: nobody asks
 	handled  atomic.Int64    // jobs executed at least once
 	repeated atomic.Int64
 	want     int64
 	done     chan struct{}
+	failed   chan error // of an arm that cannot go on
+
+	began, ended atomic.Int64 // of the first job and the last, after epoch
 
 	keyOf func(int) int
 	last  []atomic.Int64 // by key: 1 + the highest index executed
@@ -30,25 +34,56 @@ type track struct {
 // newTrack follows n jobs; keys is 0 for unordered ones.
 func newTrack(n, keys int, keyOf func(int) int) *track {
 	return &track{
-		epoch: time.Now(), runs: make([]atomic.Int32, n), want: int64(n), done: make(chan struct{}),
-		appended: make([]time.Duration, n), started: make([]time.Duration, n),
+		epoch: time.Now(), runs: make([]atomic.Int32, n), want: int64(n), done: make(chan struct{}), failed: make(chan error, 1),
 		keyOf: keyOf, last: make([]atomic.Int64, keys),
 	}
 }
 
-// handle is the arm's handler.
+// timing notes when each job was appended and started.
+func (t *track) timing() *track {
+	t.appended, t.started = make([]time.Duration, len(t.runs)), make([]time.Duration, len(t.runs))
+	return t
+}
+
+// handler is the arm's handler.
+func (t *track) handler() arm.Handler {
+	return arm.Handler{Do: t.handle, Count: t.count, Failed: func(err error) {
+		select {
+		case t.failed <- err:
+		default:
+		}
+	}}
+}
+
+// begins notes that a job begins.
+func (t *track) begins() {
+	if t.began.Load() == 0 {
+		t.began.CompareAndSwap(0, int64(time.Since(t.epoch)))
+	}
+}
+
 func (t *track) handle(index int) {
+	t.begins()
 	if t.runs[index].Add(1) > 1 {
 		t.repeated.Add(1)
 		return
 	}
-	t.started[index] = time.Since(t.epoch)
+	if t.started != nil {
+		t.started[index] = time.Since(t.epoch)
+	}
 	if len(t.last) > 0 {
 		if before := t.last[t.keyOf(index)].Swap(int64(index + 1)); before > int64(index+1) {
 			t.wrong.Add(1)
 		}
 	}
-	if t.handled.Add(1) == t.want {
+	t.count(1)
+}
+
+// count counts jobs, and notes when the last one was executed.
+func (t *track) count(n int) {
+	t.begins()
+	if now := t.handled.Add(int64(n)); now >= t.want && now-int64(n) < t.want {
+		t.ended.Store(int64(time.Since(t.epoch)))
 		close(t.done)
 	}
 }
@@ -66,6 +101,8 @@ func (t *track) wait(ctx context.Context) error {
 	select {
 	case <-t.done:
 		return nil
+	case err := <-t.failed:
+		return fmt.Errorf("%d of %d jobs executed: %w", t.handled.Load(), t.want, err)
 	case <-ctx.Done():
 		return fmt.Errorf("%d of %d jobs executed: %w", t.handled.Load(), t.want, context.Cause(ctx))
 	}

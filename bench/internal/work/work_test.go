@@ -37,7 +37,7 @@ func TestEveryKindOnEverySQLiteArm(t *testing.T) {
 }
 
 func once(t *testing.T, name string, w plan.Work) {
-	a, err := arm.New(w.Suite, name, filepath.Join(t.TempDir(), "bench.db"), w.Keys > 0)
+	a, err := arm.New(name, filepath.Join(t.TempDir(), "bench.db"), w)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package kafka
+package work
 
 import (
 	"errors"
