@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Bounds of a lease.
@@ -73,7 +74,7 @@ func (q *leaseRequest) check() error {
 			bad("lease_seconds", "goes from 0.02 to %.0f", store.MaxLease.Seconds())
 		}
 	}
-	if store.AdmitClaim(nil, store.Lease{For: time.Second, Owner: q.Worker}) != nil {
+	if backend.AdmitClaim(nil, store.Lease{For: time.Second, Owner: q.Worker}) != nil {
 		bad("worker", "is a text of at most 256 bytes")
 	}
 	return invalid(faults)

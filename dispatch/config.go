@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Defaults of a [Config].
@@ -163,7 +164,7 @@ func (c Config) complete() (Config, error) {
 	}
 	faults.If(c.MaxBytes < 0 || c.MaxZombies < 0, "max bytes %d or max zombies %d is negative", c.MaxBytes,
 		c.MaxZombies)
-	err := store.AdmitClaim(nil, store.Lease{For: DefaultLease, Owner: c.Owner})
+	err := backend.AdmitClaim(nil, store.Lease{For: DefaultLease, Owner: c.Owner})
 	faults.If(err != nil, "owner: %w", err)
 	faults.If(len(c.Topics) == 0 && !c.Idle, "no topics")
 	seen := map[string]bool{}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // While a settle is on its way for one message of a lane, the next one's waits.
@@ -234,7 +235,7 @@ func TestLargeEmitsAreSplitOverCalls(t *testing.T) {
 		var calls, lane atomic.Int64
 		r.store.settle = func(b store.Batch[store.Settlement]) error {
 			calls.Add(1)
-			if _, err := store.AdmitSettle(b); err != nil {
+			if _, err := backend.AdmitSettle(b); err != nil {
 				t.Error(err)
 			}
 			for _, it := range b.Items {

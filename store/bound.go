@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -46,18 +45,6 @@ func TooMuch(msgs []pawl.Message, receipts []Receipt) (again []pawl.Message, wai
 	}
 	return again, wait
 }
-
-type acceptedKey struct{}
-
-// Accepted returns a context for an Append of messages that somebody was already told are
-// accepted: no topic is too full for them. Whoever brings messages from one store to another
-// uses it.
-func Accepted(ctx context.Context) context.Context {
-	return context.WithValue(ctx, acceptedKey{}, true)
-}
-
-// IsAccepted reports whether ctx is from [Accepted].
-func IsAccepted(ctx context.Context) bool { return ctx.Value(acceptedKey{}) != nil }
 
 // RefuseBound is what a store without [CanBound] answers to settings: an error if they have
 // a maximum of waiting messages.

@@ -21,14 +21,6 @@ const limitedBy = "limited by "
 // LimitedBy is the error of a release by a limit.
 func LimitedBy(limit string) string { return limitedBy + limit }
 
-// ReleasedReason is the reason that a release leaves.
-func ReleasedReason(f *Failure) string {
-	if f.Error == "" {
-		return CauseReleased
-	}
-	return CauseReleased + ": " + Text(f.Error)
-}
-
 // Cause returns the reason of the record as a code.
 func (r *Record) Cause() Cause {
 	if n := len(r.History); r.State == IsDead || n > 0 && r.History[n-1].Error == r.Reason {

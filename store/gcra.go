@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -10,41 +9,6 @@ import (
 // paceAhead bounds how far into the future permits reach, so that sums of times cannot
 // overflow.
 const paceAhead = pawl.MaxDelay
-
-// AdmitPaces checks a Reserve, and fills in defaults.
-func AdmitPaces(paces []Pace) ([]Pace, error) {
-	if len(paces) > MaxBatch {
-		return nil, tooLarge("reserve", "%d keys; the limit is %d", len(paces), MaxBatch)
-	}
-	all, seen := make([]Pace, len(paces)), make(map[string]bool, len(paces))
-	for i, p := range paces {
-		p.Burst = cmp.Or(p.Burst, 1)
-		if err := p.validate(); err != nil {
-			return nil, err
-		}
-		if seen[p.Key] {
-			return nil, pawl.Invalid("pace key", "%.80q is twice in one call", p.Key)
-		}
-		all[i], seen[p.Key] = p, true
-	}
-	return all, nil
-}
-
-func (p *Pace) validate() error {
-	switch {
-	case p.Key == "" || len(p.Key) > pawl.MaxKey:
-		return pawl.Invalid("pace key", "is %d bytes long; it has 1 to %d", len(p.Key), pawl.MaxKey)
-	case p.Every <= 0 || p.Burst < 1 || p.Every > paceAhead/time.Duration(p.Burst):
-		return pawl.Invalid("pace", "of %v with a burst of %d; a burst is at least 1 and takes up to %v", p.Every,
-			p.Burst, paceAhead)
-	case p.N < 0 || p.N > p.Burst || p.Within < 0 || p.Within > paceAhead || p.Hold < 0 || p.Hold > paceAhead:
-		return pawl.Invalid("pace", "asks for %d of a burst of %d within %v, or a hold of %v", p.N, p.Burst, p.Within,
-			p.Hold)
-	case (p.N > 0) == (p.Hold > 0):
-		return pawl.Invalid("pace", "asks for %d permits and a hold of %v; ask for one of them", p.N, p.Hold)
-	}
-	return nil
-}
 
 // Floor is how far ahead of now the time of the key is at least, Takes by how much the
 // permits move it ahead, and Room how far ahead of now it may be afterwards. The time of

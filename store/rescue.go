@@ -16,13 +16,9 @@ const (
 	DeathsWithin  = 10 // lengths of a lease within which that many deaths keep a topic's messages out of solitude
 )
 
-// AllSuspects is the [Lease.Suspects] of a caller that only moves messages and runs no
-// handlers: suspects come regardless of their rescues.
-const AllSuspects = 1 << 40
-
 // Weight is how much of [Lease.Suspects] a message with that many rescues takes. One
 // that is to be carried out in solitude is too heavy for any claim except one with
-// [AllSuspects].
+// the AllSuspects of package backend.
 func Weight(rescues int) int {
 	switch {
 	case rescues < SuspectAfter:

@@ -35,7 +35,3 @@ type Results interface {
 	// removes in parts; after an error a part may be gone.
 	RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error)
 }
-
-// ResultBytes bounds the bytes of what one ScanResults returns: a single result that is
-// larger is returned alone.
-const ResultBytes = 16 << 20

@@ -92,13 +92,6 @@ const (
 	KeptThrottles = 10             // records of throttled retries that a message keeps
 )
 
-// LonelyReason is the reason of a dead letter whose lease in solitude ended unsettled
-// three times.
-const LonelyReason = "its worker died or hung three times with nothing else at hand"
-
-// ParkedReason is the reason of a dead letter that was parked.
-const ParkedReason = "waited behind a dead letter of its lane"
-
 // Store keeps messages. It is safe for concurrent use. Every method honours its
 // context; after Close they return [ErrClosed]. The arguments belong to the caller
 // again when a method has returned, even with an error: a store that still needs them
@@ -189,7 +182,7 @@ type Lease struct {
 	// apart by it, so a process that starts anew is another owner.
 	Owner string
 	// Suspects is how much the suspects may weigh that the claim brings; see [Weight].
-	// With [AllSuspects] it brings also what is to be carried out in solitude.
+	// With the AllSuspects of package backend it brings also what is to be carried out in solitude.
 	Suspects int
 	// Alone promises that the claimer carries out nothing else beside a message that is
 	// to be carried out in solitude, should it get one.

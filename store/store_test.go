@@ -7,49 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
 )
-
-func TestAdmitRefusesItemsByThemselves(t *testing.T) {
-	batch := store.NewBatch(pawl.Message{Topic: "t"}, pawl.Message{}, pawl.Message{Topic: "t", ID: "mine"})
-	got, err := store.Admit(batch)
-	if err != nil || got[0].Err != nil || got[0].ID == "" || got[1].Err == nil || got[2].ID != "mine" {
-		t.Fatal(got, err)
-	}
-	if batch.Items[0].ID != "" {
-		t.Fatal("the caller's message was changed")
-	}
-}
-
-func TestCallsHaveLimits(t *testing.T) {
-	big := pawl.Message{Topic: "t", Body: make([]byte, pawl.MaxBody)}
-	bodies := store.Batch[pawl.Message]{}
-	for range store.MaxBatchBytes/pawl.MaxBody + 1 {
-		bodies.Items = append(bodies.Items, big)
-	}
-	_, size := store.Admit(bodies)
-	_, count := store.Admit(store.Batch[pawl.Message]{Items: make([]pawl.Message, store.MaxBatch+1)})
-	_, settles := store.AdmitSettle(store.Batch[store.Settlement]{Items: make([]store.Settlement, store.MaxBatch+1)})
-	claim := store.AdmitClaim([]store.Want{{Limit: store.MaxBatch}, {Limit: 1}}, store.Lease{For: 1})
-	extend := store.AdmitExtend(1, make([]pawl.Token, store.MaxBatch+1))
-	for name, err := range map[string]error{"bytes": size, "count": count, "settle": settles, "claim": claim,
-		"extend": extend} {
-		if !errors.Is(err, store.ErrTooLarge) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for name, err := range map[string]error{
-		"no lease":       store.AdmitClaim(nil, store.Lease{}),
-		"negative limit": store.AdmitClaim([]store.Want{{Limit: -1}}, store.Lease{For: 1}),
-		"extend by 0":    store.AdmitExtend(0, nil),
-	} {
-		if !errors.Is(err, store.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
 
 func TestTextFitsEveryStore(t *testing.T) {
 	for _, s := range []string{"a\x00b\xff", strings.Repeat("é", store.MaxReason),

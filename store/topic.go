@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -56,14 +55,14 @@ type Topic struct {
 // Declaration is what a process states about a topic. A zero field states
 // nothing.
 type Declaration struct {
-	Name       string
-	Order      Order
-	Deadline   time.Duration
-	Ageing     time.Duration
-	Park       *bool
-	Tail       *bool
-	Retain     *time.Duration
-	MaxWaiting *int64
+	Name       string         // of the topic
+	Order      Order          // [Topic.Order]; of a new topic [OrderKey]
+	Deadline   time.Duration  // [Topic.Deadline]; of a new topic [DefaultDeadline]
+	Ageing     time.Duration  // [Topic.Ageing]; of a new topic [DefaultAgeing]
+	Park       *bool          // [Topic.Park]; of a new topic false
+	Tail       *bool          // [Topic.Tail]; of a new topic false
+	Retain     *time.Duration // [Topic.Retain]; of a new topic 0: acked messages are gone
+	MaxWaiting *int64         // [Topic.MaxWaiting]; of a new topic 0: no bound
 }
 
 // Pause says why a topic is paused, and until when.
@@ -157,9 +156,4 @@ func (t *Topic) RetriesAt() string {
 		return "tail"
 	}
 	return "head"
-}
-
-// NotEmpty is the error of a RemoveTopic of a topic with messages.
-func NotEmpty(name string) error {
-	return &Error{Op: "remove topic " + name, Code: ErrConflict, Err: errors.New("it has messages, or dead letters")}
 }

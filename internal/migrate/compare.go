@@ -13,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/mirror"
 )
 
@@ -287,7 +288,7 @@ func (c *Comparison) lane(key string, here, there []copied) {
 func (t *Traffic) shadow(ctx context.Context, p *mirror.Plan, c *Comparison, all bool) error {
 	for {
 		ds, err := t.To.Claim(ctx, []store.Want{{Topic: p.Topic, Limit: shadowBatch, MaxBytes: shadowBytes}},
-			store.Lease{For: shadowLease, Owner: shadowOwner, Suspects: store.AllSuspects})
+			store.Lease{For: shadowLease, Owner: shadowOwner, Suspects: backend.AllSuspects})
 		if err != nil || len(ds) == 0 {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // lookBack bounds for how long the past of a message is looked for.
@@ -218,7 +219,7 @@ func (x *explaining) dead(ctx context.Context) {
 		x.then(time.Time{}, "nothing: it is resolved; if it is not: pawl dead reopen "+x.ID)
 		return
 	}
-	if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason {
+	if r.Kind != pawl.KindParked || r.Reason != backend.ParkedReason {
 		return
 	}
 	first := parkedBehind(ctx, x.store, r)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 func (e *explained) operate(kind, to, why string, sel Selection) *Operation {
@@ -91,7 +92,7 @@ func TestExplainNamesWhatParked(t *testing.T) {
 		store.Lease{Owner: "worker-1", For: time.Second})
 	e.check(err)
 	x := e.explain()
-	e.says(x.Why, store.ParkedReason, "that is a, which died at 2026-03-01 12:00:00 UTC: broken")
+	e.says(x.Why, backend.ParkedReason, "that is a, which died at 2026-03-01 12:00:00 UTC: broken")
 	e.says(x.Next.Action, "that one first: pawl dead replay a x")
 	if x.Situation != SituationDead || x.BlockedBy != "a" {
 		t.Errorf("%+v", x)

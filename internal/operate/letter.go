@@ -16,6 +16,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/lines"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/codec"
 )
 
@@ -86,7 +87,7 @@ func ParseLetter(line []byte) (r store.Record, err error) {
 	if r, err = l.record(); err != nil {
 		return r, err
 	}
-	_, refused, err := store.AdmitBury([]store.Record{r})
+	_, refused, err := backend.AdmitBury([]store.Record{r})
 	return r, errors.Join(err, refused[r.ID])
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // An amendment sets headers and takes none away. So what is encoded stays so, if
@@ -17,7 +18,7 @@ import (
 // Amendments of one letter by several processes at once may both come out in
 // part, as ever; the body that is there then is one of theirs, and readable.
 func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	refused, err := store.AdmitAmend(amendments)
+	refused, err := backend.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // A claim asks the underlying store, decodes what it gets and gives back what it cannot
@@ -25,7 +26,7 @@ const ownSettleTimeout = 10 * time.Second
 // [pawl.KindDecode], or released where its blob cannot be read now; it is
 // reported, and not returned.
 func (s *Store) Claim(ctx context.Context, wants []store.Want, lease store.Lease) ([]pawl.Delivery, error) {
-	if err := store.AdmitClaim(wants, lease); err != nil {
+	if err := backend.AdmitClaim(wants, lease); err != nil {
 		return nil, err
 	}
 	c := claim{Store: s, ctx: ctx, lease: lease}

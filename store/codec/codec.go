@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Defaults of a [Config].
@@ -51,10 +52,10 @@ type Config struct {
 }
 
 // Tx is a type of transactions of a driver, made with [TxOf].
-type Tx = store.Tx
+type Tx = backend.Tx
 
 // TxOf names a type of transactions, for example pgx.Tx.
-func TxOf[T any]() Tx { return store.TxOf[T]() }
+func TxOf[T any]() Tx { return backend.TxOf[T]() }
 
 // MinOffload is the least [Config.Offload]: the reference to a smaller body would
 // be longer than the body.
@@ -121,7 +122,7 @@ func (c *Config) validate() error {
 // layers puts the optional interfaces that inner has, and none else, between the
 // codec and inner: store.As finds each on its way down.
 func (s *Store) layers(txs []Tx) store.Store {
-	below := store.OverTx(s.inner, s.append, append([]Tx{TxOf[*sql.Tx]()}, txs...)...)
+	below := backend.OverTx(s.inner, s.append, append([]Tx{TxOf[*sql.Tx]()}, txs...)...)
 	if i, ok := store.As[store.Inspector](s.inner); ok {
 		below = &inspector{layer{s, below}, i}
 	}
@@ -182,7 +183,7 @@ func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message],
 		size += batch.Items[i].Size()
 	}
 	if len(batch.Items) > store.MaxBatch || size > store.MaxBatchBytes {
-		if _, err := store.Admit(batch); err != nil { // what is invalid does not count
+		if _, err := backend.Admit(batch); err != nil { // what is invalid does not count
 			return nil, err
 		}
 	}
@@ -245,7 +246,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	if !slices.ContainsFunc(batch.Items, func(st store.Settlement) bool { return len(st.Emit) > 0 }) {
 		return s.inner.Settle(ctx, batch)
 	}
-	bad, err := store.AdmitSettle(batch)
+	bad, err := backend.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // letters is the DeadLetters of a store that has them.
@@ -111,7 +112,7 @@ func (l *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 			delete(m.Headers, SealedHeader)
 		}
 	}
-	if _, _, err := store.AdmitBury(encoded); err != nil {
+	if _, _, err := backend.AdmitBury(encoded); err != nil {
 		return nil, err
 	}
 	for i := range encoded {

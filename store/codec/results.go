@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // results are the Results of a store that has them.
@@ -27,7 +28,7 @@ func (l *results) ScanResults(ctx context.Context, topic string, after int64, li
 			return nil, after, err
 		}
 		found[i].Message = r.Message
-		if size += r.Size(); size > store.ResultBytes && i > 0 {
+		if size += r.Size(); size > backend.ResultBytes && i > 0 {
 			return found[:i], found[i-1].Cursor, nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // given is a message that a claim hands out.
@@ -154,7 +155,7 @@ func (c *claim) best(t *topic) *lane {
 			l.of.setAside = append(l.of.setAside, l)
 		case l.head.trouble != nil && l.head.trouble.lonely >= store.LonelyRescues:
 			t.ready.pop(l)
-			c.deaths = append(c.deaths, c.die(l, l.head, pawl.KindRescue, store.LonelyReason, c.now))
+			c.deaths = append(c.deaths, c.die(l, l.head, pawl.KindRescue, backend.LonelyReason, c.now))
 		case c.parks(l):
 		default:
 			return l
@@ -172,7 +173,7 @@ func (c *claim) parks(l *lane) bool {
 	before := len(c.deaths)
 	for f := l.head; f != nil; f = f.next {
 		if f.trouble == nil || f.trouble.replays == 0 {
-			c.deaths = append(c.deaths, c.die(l, f, pawl.KindParked, store.ParkedReason, c.now))
+			c.deaths = append(c.deaths, c.die(l, f, pawl.KindParked, backend.ParkedReason, c.now))
 		}
 	}
 	if len(c.deaths) == before {
@@ -253,7 +254,7 @@ func (c *claim) deliveries() []pawl.Delivery {
 // Claim implements [store.Store]. It hands out what was fetched already, and
 // joins the group for a topic when it is wanted for the first time.
 func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
-	if err := store.AdmitClaim(wants, terms); err != nil {
+	if err := backend.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
 	if err := s.usable(ctx, "claim"); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // letters are the dead letters, in topics of their own.
@@ -328,7 +329,7 @@ func (s *letters) Purge(ctx context.Context, ids ...string) (map[string]error, e
 
 // Amend implements [store.DeadLetters].
 func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	refused, err := store.AdmitAmend(amendments)
+	refused, err := backend.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +394,7 @@ func (s *letters) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Rec
 // Bury implements [store.DeadLetters]. Ids are compared with those of dead letters
 // only.
 func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
-	fit, refused, err := store.AdmitBury(letters)
+	fit, refused, err := backend.AdmitBury(letters)
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +421,7 @@ func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 			return nil, err
 		}
 		for i := range there {
-			refused[there[i].ID] = store.BuryConflict(there[i].ID)
+			refused[there[i].ID] = backend.BuryConflict(there[i].ID)
 		}
 		for i := range fit {
 			if refused[fit[i].ID] == nil {

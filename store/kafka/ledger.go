@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // ledger is the state as of an offset of its log. It reads records in their order, and does
@@ -180,7 +181,7 @@ func (l *ledger) decideAll(held []*kgo.Record, from int64) (changed []string) {
 func (l *ledger) decide(r *kgo.Record) (changed []string) {
 	key, op := string(r.Key), text(r, headerOp)
 	want, err := number(r, headerWant)
-	if err != nil || store.AdmitState(key) != nil || op != opPut && op != opDelete {
+	if err != nil || backend.AdmitState(key) != nil || op != opPut && op != opDelete {
 		return nil // not one of ours
 	}
 	have, nonce := l.entries[key], text(r, headerNonce)

@@ -13,13 +13,14 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Append implements [store.Store]. It waits until all in-sync replicas have the
 // messages. When only some could be stored, or it is unknown of some, receipts
 // come along with the error and tell which.
 func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	receipts, err := store.Admit(batch)
+	receipts, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}

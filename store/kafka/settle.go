@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // leftoverWait is how long the lane of a key that moved away and came back waits,
@@ -175,7 +176,7 @@ func (f *flight) fail(st *store.Settlement, now int64, after time.Duration) *tro
 		Worker: store.Text(st.Failure.Worker),
 		Kind:   store.Text(string(st.Failure.Kind)), Error: t.reason, Rule: store.Text(st.Failure.Rule),
 		Action: store.Text(st.Failure.Action), Inputs: store.Text(st.Failure.Inputs),
-		Attrs: store.FitAttrs(st.Failure.Attrs),
+		Attrs: backend.FitAttrs(st.Failure.Attrs),
 	}
 	if st.Verdict == store.Retry {
 		a.NextAt = end.Add(after)
@@ -203,7 +204,7 @@ func (t *trouble) throttle(now time.Time) {
 
 // Extend implements [store.Store].
 func (s *Store) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
-	if err := store.AdmitExtend(by, tokens); err != nil {
+	if err := backend.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
 	if err := s.usable(ctx, "extend"); err != nil {
@@ -236,7 +237,7 @@ var errMarks = &store.Error{Op: "settle", Code: store.ErrUnsupported,
 // else happens; if that fails, nothing does. An ack is committed with the next
 // commit; a dead letter is written before its message counts as finished.
 func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	refused, err := store.AdmitSettle(batch)
+	refused, err := backend.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
 	}

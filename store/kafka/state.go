@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // side is the state that processes share.
@@ -201,7 +202,7 @@ func (st *state) say(ctx context.Context, op, key string, value []byte, version 
 
 // GetState implements [store.Shared].
 func (s *side) GetState(ctx context.Context, key string) (store.Entry, error) {
-	if err := store.AdmitState(key); err != nil {
+	if err := backend.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
 	if err := s.upToDate(ctx, "get state"); err != nil {
@@ -238,7 +239,7 @@ func ownEntry(e store.Entry) store.Entry {
 // PutState implements [store.Shared].
 func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
-	if err := store.AdmitPut(key, value, version); err != nil {
+	if err := backend.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
 	if err := s.usable(ctx, "put state"); err != nil {
@@ -246,7 +247,7 @@ func (s *side) PutState(ctx context.Context, key string, value []byte, version i
 	}
 	w, err := s.state.say(ctx, opPut, key, value, version, writer)
 	if err == nil {
-		err = store.PutConflict("put state", key, w.have, version)
+		err = backend.PutConflict("put state", key, w.have, version)
 	}
 	if err != nil {
 		return store.Entry{}, err
@@ -256,7 +257,7 @@ func (s *side) PutState(ctx context.Context, key string, value []byte, version i
 
 // DeleteState implements [store.Shared].
 func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
-	if err := store.AdmitDelete(key, version); err != nil {
+	if err := backend.AdmitDelete(key, version); err != nil {
 		return err
 	}
 	if err := s.usable(ctx, "delete state"); err != nil {
@@ -269,7 +270,7 @@ func (s *side) DeleteState(ctx context.Context, key string, version int64) error
 	case w.have == 0:
 		return &store.Error{Op: "delete state " + key, Code: store.ErrNotFound}
 	default:
-		return store.PutConflict("delete state", key, w.have, version)
+		return backend.PutConflict("delete state", key, w.have, version)
 	}
 }
 

@@ -7,12 +7,13 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Claim implements [store.Store].
 func (s *core) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
-	if err := store.AdmitClaim(wants, terms); err != nil {
+	if err := backend.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
 	now, err := s.enter(ctx, "claim")
@@ -155,7 +156,7 @@ func (c *claim) park(l *lane) bool {
 			pass = append(pass, m)
 			continue
 		}
-		c.makeDead(m, c.now, pawl.KindParked, store.ParkedReason)
+		c.makeDead(m, c.now, pawl.KindParked, backend.ParkedReason)
 		parked = true
 	}
 	if parked {
@@ -208,7 +209,7 @@ func since(now, at time.Time) time.Duration {
 
 // Extend implements [store.Store].
 func (s *core) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
-	if err := store.AdmitExtend(by, tokens); err != nil {
+	if err := backend.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
 	now, err := s.enter(ctx, "extend")

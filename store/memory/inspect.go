@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -271,7 +272,7 @@ func (s *inspector) Purge(ctx context.Context, ids ...string) (map[string]error,
 
 // Amend implements [store.DeadLetters].
 func (s *inspector) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	refused, err := store.AdmitAmend(amendments)
+	refused, err := backend.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +304,7 @@ func (s *inspector) Amend(ctx context.Context, amendments ...store.Amendment) (m
 
 // Bury implements [store.DeadLetters].
 func (s *inspector) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
-	fit, refused, err := store.AdmitBury(letters)
+	fit, refused, err := backend.AdmitBury(letters)
 	if err != nil {
 		return nil, err
 	}
@@ -314,7 +315,7 @@ func (s *inspector) Bury(ctx context.Context, letters ...store.Record) (map[stri
 	defer s.mu.Unlock()
 	for _, r := range fit {
 		if s.find(now, r.ID) != nil {
-			refused[r.ID] = store.BuryConflict(r.ID)
+			refused[r.ID] = backend.BuryConflict(r.ID)
 			continue
 		}
 		r.Message = own(r.Message)

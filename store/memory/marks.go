@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // marks are the marks of all scopes, by scope and key.
@@ -88,7 +89,7 @@ func (ms *marks) apply(now time.Time, m *pawl.Mark, version int64) bool {
 
 // PutMarks implements [store.Shared].
 func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
-	receipts, err := store.AdmitMarks(marks)
+	receipts, err := backend.AdmitMarks(marks)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkRe
 
 // GetMarks implements [store.Shared].
 func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
-	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
+	if err := backend.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
 	now, err := s.enter(ctx, "get marks")
@@ -124,7 +125,7 @@ func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[
 			continue
 		}
 		if size += len(m.Value); size > store.MaxBatchBytes {
-			return nil, store.MarksTooLarge()
+			return nil, backend.MarksTooLarge()
 		}
 		found[key] = ownMark(m)
 	}
@@ -140,7 +141,7 @@ func ownMark(m store.Marked) store.Marked {
 // begins.
 func (s *side) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[store.Marked, error] {
 	return func(yield func(store.Marked, error) bool) {
-		err := store.AdmitScope("list marks", scope)
+		err := backend.AdmitScope("list marks", scope)
 		var keys []string
 		if err == nil {
 			keys, err = s.markKeys(ctx, scope, prefix)
@@ -176,7 +177,7 @@ func (s *side) markKeys(ctx context.Context, scope, prefix string) ([]string, er
 
 // Forget implements [store.Shared].
 func (s *side) Forget(ctx context.Context, scope string) error {
-	if err := store.AdmitScope("forget", scope); err != nil {
+	if err := backend.AdmitScope("forget", scope); err != nil {
 		return err
 	}
 	if _, err := s.enter(ctx, "forget"); err != nil {

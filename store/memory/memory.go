@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/bound"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -136,7 +137,7 @@ func (s *core) enter(ctx context.Context, op string) (time.Time, error) {
 
 // Append implements [store.Store].
 func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	receipts, err := store.Admit(batch)
+	receipts, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // paceScope is where the times of keys are, as marks: no caller can name it.
@@ -11,7 +12,7 @@ const paceScope = ""
 
 // Reserve implements [store.Shared].
 func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
-	paces, err := store.AdmitPaces(paces)
+	paces, err := backend.AdmitPaces(paces)
 	if err != nil {
 		return nil, err
 	}

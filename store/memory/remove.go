@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // RemoveTopic implements [store.Topics].
@@ -18,7 +19,7 @@ func (s *registry) RemoveTopic(ctx context.Context, name string) error {
 	case t == nil:
 		return &store.Error{Op: "topic " + name, Code: store.ErrNotFound}
 	case !t.empty() || t.totals.Dead > 0:
-		return store.NotEmpty(name)
+		return backend.NotEmpty(name)
 	}
 	for _, l := range s.lanes { // held ones, without messages
 		if l.topic == t {

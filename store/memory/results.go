@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // results are the messages of a topic with from < seq <= to that are neither acked
@@ -15,7 +16,7 @@ func (s *inspector) results(op, topic string, from, to int64) (found []*message,
 	if t == nil {
 		return nil, nil
 	}
-	if err := store.AdmitResults(op, &t.Topic); err != nil {
+	if err := backend.AdmitResults(op, &t.Topic); err != nil {
 		return nil, err
 	}
 	for _, m := range s.messages {
@@ -29,7 +30,7 @@ func (s *inspector) results(op, topic string, from, to int64) (found []*message,
 
 // ScanResults implements [store.Results].
 func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, limit int) ([]store.Result, int64, error) {
-	if err := store.AdmitScan(topic, after, limit); err != nil {
+	if err := backend.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
 	}
 	if _, err := s.enter(ctx, "scan results"); err != nil {
@@ -43,7 +44,7 @@ func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, 
 	var results []store.Result
 	next, size := max(after, s.seq), 0
 	for _, m := range found {
-		if size += m.Size(); len(results) == limit || size > store.ResultBytes && len(results) > 0 {
+		if size += m.Size(); len(results) == limit || size > backend.ResultBytes && len(results) > 0 {
 			next = results[len(results)-1].Cursor
 			break
 		}
@@ -54,7 +55,7 @@ func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, 
 
 // RemoveResults implements [store.Results].
 func (s *inspector) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
-	if err := store.AdmitScan(topic, upTo, 1); err != nil {
+	if err := backend.AdmitScan(topic, upTo, 1); err != nil {
 		return 0, err
 	}
 	now, err := s.enter(ctx, "remove results")

@@ -9,12 +9,13 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // Settle implements [store.Store].
 func (s *core) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	refused, err := store.AdmitSettle(batch)
+	refused, err := backend.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (s *core) settle(now time.Time, st *store.Settlement) bool {
 		m.fail(now, st, now.Add(st.Closes()))
 		s.end(l, now, st.Closes())
 	case store.Release:
-		m.Reason = store.ReleasedReason(&st.Failure)
+		m.Reason = backend.ReleasedReason(&st.Failure)
 		s.end(l, now, st.Closes())
 	}
 	return true
@@ -102,7 +103,7 @@ func (s *core) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 		s.append(now, pawl.EmitID(st.ID, i), e)
 	}
 	for i := range st.Marks {
-		s.marks.apply(now, &st.Marks[i], store.NewVersion(&st.Marks[i]))
+		s.marks.apply(now, &st.Marks[i], backend.NewVersion(&st.Marks[i]))
 	}
 	if len(st.Marks) > 0 {
 		s.marks.tidy(now)

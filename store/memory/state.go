@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // side is what processes share beside messages: entries, marks and rates.
@@ -17,7 +18,7 @@ type side struct{ *core }
 
 // GetState implements [store.Shared].
 func (s *side) GetState(ctx context.Context, key string) (store.Entry, error) {
-	if err := store.AdmitState(key); err != nil {
+	if err := backend.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
 	if _, err := s.enter(ctx, "get state"); err != nil {
@@ -40,7 +41,7 @@ func ownEntry(e store.Entry) store.Entry {
 // PutState implements [store.Shared].
 func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
-	if err := store.AdmitPut(key, value, version); err != nil {
+	if err := backend.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
 	now, err := s.enter(ctx, "put state")
@@ -48,7 +49,7 @@ func (s *side) PutState(ctx context.Context, key string, value []byte, version i
 		return store.Entry{}, err
 	}
 	defer s.mu.Unlock()
-	if err := store.PutConflict("put state", key, s.entries[key].Version, version); err != nil {
+	if err := backend.PutConflict("put state", key, s.entries[key].Version, version); err != nil {
 		return store.Entry{}, err
 	}
 	s.revision++
@@ -59,7 +60,7 @@ func (s *side) PutState(ctx context.Context, key string, value []byte, version i
 
 // DeleteState implements [store.Shared].
 func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
-	if err := store.AdmitDelete(key, version); err != nil {
+	if err := backend.AdmitDelete(key, version); err != nil {
 		return err
 	}
 	if _, err := s.enter(ctx, "delete state"); err != nil {
@@ -70,7 +71,7 @@ func (s *side) DeleteState(ctx context.Context, key string, version int64) error
 	if !ok {
 		return &store.Error{Op: "delete state " + key, Code: store.ErrNotFound}
 	}
-	if err := store.PutConflict("delete state", key, e.Version, version); err != nil {
+	if err := backend.PutConflict("delete state", key, e.Version, version); err != nil {
 		return err
 	}
 	s.revision++

@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -47,7 +48,7 @@ func (s *core) rescue(l *lane) {
 	at := l.until
 	if m.Lonely >= store.LonelyRescues {
 		l.take(m)
-		s.makeDead(m, at, pawl.KindRescue, store.LonelyReason)
+		s.makeDead(m, at, pawl.KindRescue, backend.LonelyReason)
 	}
 	s.open(l)
 }

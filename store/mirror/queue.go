@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Bounds of a call to the mirrored store, and of the pause after one that failed.
@@ -189,7 +190,7 @@ func (c *copier) write(batch []duplicate) {
 			id, sent = pawl.NewID(), len(batch)
 		}
 		ctx, cancel := context.WithTimeout(c.giveUp, callTime)
-		receipts, err := c.target.Append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: id, Items: messagesOf(batch)})
+		receipts, err := c.target.Append(backend.Accepted(ctx), store.Batch[pawl.Message]{ID: id, Items: messagesOf(batch)})
 		cancel()
 		if err == nil {
 			c.written(batch, receipts)

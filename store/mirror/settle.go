@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Settle implements [store.Store]. What a delivery emits is copied as an append is. What
@@ -16,7 +17,7 @@ func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement])
 	if !emits && s.foreign.none() {
 		return s.primary.Settle(ctx, batch)
 	}
-	if _, err := store.AdmitSettle(batch); err != nil {
+	if _, err := backend.AdmitSettle(batch); err != nil {
 		return nil, err
 	}
 	here, there := part{of: s.primary}, part{of: s.mirrored, foreign: true}
@@ -123,7 +124,7 @@ func (s *Store) emitFirst(ctx context.Context, st *store.Settlement, foreign boo
 	for i := range emits {
 		emits[i].ID = pawl.EmitID(st.ID, i)
 	}
-	receipts, err := s.Append(store.Accepted(ctx), store.Batch[pawl.Message]{Items: emits})
+	receipts, err := s.Append(backend.Accepted(ctx), store.Batch[pawl.Message]{Items: emits})
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Store is two stores between which traffic moves. It is safe for concurrent use. Make
@@ -46,7 +47,7 @@ func New(primary, mirrored store.Store, c Config) (*Store, error) {
 	s := &Store{cfg: c, primary: primary, mirrored: mirrored, stages: newStages(primary, c.All),
 		said: map[string]TopicStats{}}
 	s.copies = newCopier(mirrored, c, s.stages)
-	s.below = store.OverTx(primary, s.appendTx, append([]Tx{TxOf[*sql.Tx]()}, c.Tx...)...)
+	s.below = backend.OverTx(primary, s.appendTx, append([]Tx{TxOf[*sql.Tx]()}, c.Tx...)...)
 	if w := newWaker(s, s.below); w != nil {
 		s.below = w
 	}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Tx is a type of transactions of a driver, made with [TxOf].
-type Tx = store.Tx
+type Tx = backend.Tx
 
 // TxOf names a type of transactions, for example pgx.Tx.
-func TxOf[T any]() Tx { return store.TxOf[T]() }
+func TxOf[T any]() Tx { return backend.TxOf[T]() }
 
 // CopiesAcks makes [store.AckTx] refuse: whether the transaction was committed, and the copy is to be acked, is unknown
 // here.

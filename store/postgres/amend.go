@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -29,7 +30,7 @@ const (
 
 // Amend implements [store.DeadLetters].
 func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (refused map[string]error, err error) {
-	invalid, err := store.AdmitAmend(amendments)
+	invalid, err := backend.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (s *letters) which(ctx context.Context, t *tx, ids []string) (live, other m
 // Bury implements [store.DeadLetters]. A concurrent append of the same id may not see
 // it, nor be seen: imported letters must not be sent at the same time.
 func (s *letters) Bury(ctx context.Context, letters ...store.Record) (refused map[string]error, err error) {
-	fit, invalid, err := store.AdmitBury(letters)
+	fit, invalid, err := backend.AdmitBury(letters)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (s *letters) buryAll(ctx context.Context, t *tx, letters []store.Record, re
 	}
 	for _, id := range ids {
 		if !buried[id] {
-			refused[id] = store.BuryConflict(id)
+			refused[id] = backend.BuryConflict(id)
 		}
 	}
 	if len(buried) == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -160,7 +161,7 @@ func (s *appender) Append(ctx context.Context, batch store.Batch[pawl.Message]) 
 // appendIn appends in the transaction that is open on c; in one of its own where c is nil.
 func (s *appender) appendIn(ctx context.Context, c *pgconn.PgConn,
 	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	receipts, err := store.Admit(batch)
+	receipts, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}

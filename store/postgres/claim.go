@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -74,7 +75,7 @@ type head struct {
 
 // Claim implements [store.Store].
 func (s *claimer) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
-	if err := store.AdmitClaim(wants, terms); err != nil {
+	if err := backend.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
 	ctx, done, err := s.enter(ctx, "claim")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 const (
@@ -26,7 +26,7 @@ const (
 // Extend implements [store.Store]. It has a connection of its own: a heartbeat
 // never waits behind appends or claims.
 func (s *settler) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
-	if err := store.AdmitExtend(by, tokens); err != nil {
+	if err := backend.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
 	var lost []pawl.Token

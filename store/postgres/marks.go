@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -74,7 +75,7 @@ func (c *markColumns) add(i int, m *pawl.Mark, version int64) {
 
 // PutMarks implements [store.Shared].
 func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
-	receipts, err := store.AdmitMarks(marks)
+	receipts, err := backend.AdmitMarks(marks)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func readMark(scope string) func(row) (store.Marked, error) {
 
 // GetMarks implements [store.Shared].
 func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
-	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
+	if err := backend.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
 	asked := make([][]byte, 0, len(keys))
@@ -163,7 +164,7 @@ func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[
 	found, size := make(map[string]store.Marked, len(asked)), 0
 	find := read(getMarks, func(r row) error {
 		if size += len(r[3]); size > store.MaxBatchBytes {
-			return store.MarksTooLarge()
+			return backend.MarksTooLarge()
 		}
 		m, err := readMark(scope)(r)
 		found[m.Key] = m
@@ -192,14 +193,14 @@ func (s *side) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[st
 
 // Forget implements [store.Shared].
 func (s *side) Forget(ctx context.Context, scope string) error {
-	if err := store.AdmitScope("forget", scope); err != nil {
+	if err := backend.AdmitScope("forget", scope); err != nil {
 		return err
 	}
 	if err := s.forgetRange(ctx, forgetMarks, []byte(scope), nil); err != nil {
 		return err
 	}
 	from := uniqueScope(scope)
-	return s.forgetRange(ctx, forgetUniques, []byte(store.PrefixEnd(string(from))), from)
+	return s.forgetRange(ctx, forgetUniques, []byte(backend.PrefixEnd(string(from))), from)
 }
 
 // forgetRange repeats a removal, a transaction each, until nothing is left.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // reserve moves the times of keys ahead: $1 keys, $2 positions from 1 on, $3 skew, and
@@ -27,7 +28,7 @@ const reserve = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $3::interval
 
 // Reserve implements [store.Shared].
 func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
-	paces, err := store.AdmitPaces(paces)
+	paces, err := backend.AdmitPaces(paces)
 	if err != nil || len(paces) == 0 {
 		return nil, err
 	}

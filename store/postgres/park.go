@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 const (
@@ -53,7 +53,7 @@ func (s *settler) parkLanes(ctx context.Context, fence int64, lanes []int64) err
 		err := t.run(ctx,
 			read(lockLanes, nil, int8Array(lanes), int8Array(slices.Repeat([]int64{fence}, len(lanes)))),
 			read(parkable, func(r row) error {
-				w.makeDead(r.int8(0), r.int8(1), pawl.KindParked, store.ParkedReason)
+				w.makeDead(r.int8(0), r.int8(1), pawl.KindParked, backend.ParkedReason)
 				return nil
 			}, int8Array(lanes)),
 			read(readClock, set(&w.at, row.micros), s.skewValue()))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // A topic that is removed keeps its row, as that of a topic that an append has just made:
@@ -66,7 +67,7 @@ func (s *registry) removeTopic(ctx context.Context, t *tx, name string) error {
 		return err
 	}
 	if dead || !empty {
-		return store.NotEmpty(name)
+		return backend.NotEmpty(name)
 	}
 	return t.run(ctx, do(resetTopic, id, int8Value(int64(store.DefaultDeadline)),
 		int8Value(int64(store.DefaultAgeing))),

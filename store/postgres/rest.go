@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -261,7 +262,7 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 		w.fail(to, st, m, st.Closes())
 		w.end(to, tok, st.Closes())
 	case store.Release:
-		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, store.ReleasedReason(&st.Failure))
+		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, backend.ReleasedReason(&st.Failure))
 		w.end(to, tok, st.Closes())
 	}
 	return true
@@ -375,7 +376,7 @@ func (w *resting) markSteps() (g group) {
 	for _, marks := range rounds {
 		receipts := make([]store.MarkReceipt, len(marks))
 		for i := range marks {
-			receipts[i].Version = store.NewVersion(&marks[i])
+			receipts[i].Version = backend.NewVersion(&marks[i])
 		}
 		g = append(g, w.side.markSteps(marks, receipts, func(row) error { return nil })...)
 	}

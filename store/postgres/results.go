@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -121,7 +122,7 @@ func (s *reader) settledNumber(ctx context.Context) (int64, error) {
 func (s *reader) resultsTopic(ctx context.Context, op, name string) (*topic, error) {
 	t, err := s.registry.known(ctx, name)
 	if err == nil && t != nil {
-		err = store.AdmitResults(op, &t.Topic)
+		err = backend.AdmitResults(op, &t.Topic)
 	}
 	return t, err
 }
@@ -131,7 +132,7 @@ func (s *reader) resultsTopic(ctx context.Context, op, name string) (*topic, err
 func (s *reader) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
 	next int64, err error) {
 	const op = "scan results"
-	if err := store.AdmitScan(topic, after, limit); err != nil {
+	if err := backend.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
 	}
 	next = after
@@ -150,11 +151,11 @@ func (s *reader) ScanResults(ctx context.Context, topic string, after int64, lim
 			size += len(rec.Body)
 			results = append(results, store.Result{Cursor: r.int8(9), Message: rec.Message, EnqueuedAt: rec.EnqueuedAt})
 			return err
-		}, int8Value(after), int8Value(safe), int4Value(t.id), int8Value(int64(limit)), int8Value(store.ResultBytes)))
+		}, int8Value(after), int8Value(safe), int4Value(t.id), int8Value(int64(limit)), int8Value(backend.ResultBytes)))
 		if err != nil {
 			return err
 		}
-		if next = safe; len(results) == limit || size >= store.ResultBytes {
+		if next = safe; len(results) == limit || size >= backend.ResultBytes {
 			next = results[len(results)-1].Cursor
 		}
 		return nil
@@ -168,7 +169,7 @@ func (s *reader) ScanResults(ctx context.Context, topic string, after int64, lim
 // RemoveResults implements [store.Results].
 func (s *reader) RemoveResults(ctx context.Context, name string, upTo int64) (removed int64, err error) {
 	const op = "remove results"
-	if err := store.AdmitScan(name, upTo, 1); err != nil {
+	if err := backend.AdmitScan(name, upTo, 1); err != nil {
 		return 0, err
 	}
 	var found *topic

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -61,7 +62,7 @@ func (g *settling) divide() {
 
 // Settle implements [store.Store].
 func (s *settler) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	refused, err := store.AdmitSettle(batch)
+	refused, err := backend.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -36,7 +37,7 @@ func readEntry(r row) (store.Entry, error) {
 
 // GetState implements [store.Shared].
 func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err error) {
-	if err := store.AdmitState(key); err != nil {
+	if err := backend.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
 	err = s.guard(ctx, "get state", func(ctx context.Context) error {
@@ -51,27 +52,27 @@ func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err
 // PutState implements [store.Shared].
 func (s *side) PutState(ctx context.Context, key string, value []byte, version int64, writer string) (put store.Entry,
 	err error) {
-	if err := store.AdmitPut(key, value, version); err != nil {
+	if err := backend.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
 	err = s.changeEntry(ctx, "put state", key, func(have, next int64) (step, error) {
 		st := read(putEntry, one(&put, readEntry), bytesValue([]byte(key)), int8Value(next),
 			textValue(store.Text(writer)), bytesValue(value), s.skewValue())
-		return st, store.PutConflict("put state", key, have, version)
+		return st, backend.PutConflict("put state", key, have, version)
 	})
 	return put, err
 }
 
 // DeleteState implements [store.Shared].
 func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
-	if err := store.AdmitDelete(key, version); err != nil {
+	if err := backend.AdmitDelete(key, version); err != nil {
 		return err
 	}
 	return s.changeEntry(ctx, "delete state", key, func(have, _ int64) (step, error) {
 		if have == 0 {
 			return step{}, notFound("delete state", key)
 		}
-		return do(deleteEntry, bytesValue([]byte(key))), store.PutConflict("delete state", key, have, version)
+		return do(deleteEntry, bytesValue([]byte(key))), backend.PutConflict("delete state", key, have, version)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -470,6 +471,6 @@ func (w *writing) rescueOne(o *overdue, lane, seq int64, attempts, rescues, lone
 	w.record(seq, a)
 	w.count(o.topic, tallyRescues, 1)
 	if lonely >= store.LonelyRescues {
-		w.makeDead(lane, seq, pawl.KindRescue, store.LonelyReason)
+		w.makeDead(lane, seq, pawl.KindRescue, backend.LonelyReason)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Append implements [store.Store]. What it accepts is in the primary store, with
@@ -34,7 +35,7 @@ func (s *Store) letOthersKnow() {
 // append is Append without the wait for other processes. kept: a message with a key became
 // a row.
 func (s *Store) append(ctx context.Context, batch store.Batch[pawl.Message]) (_ []store.Receipt, kept bool, err error) {
-	receipts, err := store.Admit(batch)
+	receipts, err := backend.Admit(batch)
 	if err != nil {
 		return nil, false, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/memory"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
@@ -50,7 +51,7 @@ func BenchmarkHealthy(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("checks alone/%d/keyed=%t", c.size, c.keyed), func(b *testing.B) {
 			for b.Loop() { // what every store does
-				if _, err := store.Admit(batch); err != nil {
+				if _, err := backend.Admit(batch); err != nil {
 					b.Fatal(err)
 				}
 			}

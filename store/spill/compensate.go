@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // compensate brings rows back until Close.
@@ -153,7 +154,7 @@ func (s *Store) bring(t *topic, resting bool) (more bool, err error) {
 	}
 	sent := time.Now()
 	ds, err := s.fallback.Claim(s.stop, []store.Want{want}, store.Lease{For: s.cfg.pace.lease,
-		Suspects: store.AllSuspects})
+		Suspects: backend.AllSuspects})
 	if err != nil {
 		return false, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Settle implements [store.Store]: it is that of the primary store. A primary store
@@ -70,7 +71,7 @@ func (s *Store) emit(ctx context.Context, batchID string, st *store.Settlement) 
 		m.ID = pawl.EmitID(st.ID, n)
 		msgs[n] = m
 	}
-	receipts, kept, err := s.append(store.Accepted(ctx), store.Batch[pawl.Message]{ID: partID(batchID, "emit", msgs),
+	receipts, kept, err := s.append(backend.Accepted(ctx), store.Batch[pawl.Message]{ID: partID(batchID, "emit", msgs),
 		Items: msgs})
 	if err != nil {
 		return nil, kept, err

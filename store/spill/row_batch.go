@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // rowBatch is rows of one topic on their way back.
@@ -104,7 +105,7 @@ func (p *rowBatch) append(ctx context.Context, items []pawl.Message) (answers []
 	}
 	bound, cancel := p.primaryBound(ctx)
 	defer cancel()
-	receipts, err := p.primary.Append(store.Accepted(bound), store.Batch[pawl.Message]{
+	receipts, err := p.primary.Append(backend.Accepted(bound), store.Batch[pawl.Message]{
 		ID: partID("compensate", p.topic.name, items), Items: items})
 	full = len(receipts) == len(items)
 	answers = store.Answers(len(items), receipts, err)

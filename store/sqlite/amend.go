@@ -5,6 +5,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -15,7 +16,7 @@ const (
 
 // Amend implements [store.DeadLetters].
 func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	invalid, err := store.AdmitAmend(amendments)
+	invalid, err := backend.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ const (
 
 // Bury implements [store.DeadLetters].
 func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
-	fit, invalid, err := store.AdmitBury(letters)
+	fit, invalid, err := backend.AdmitBury(letters)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 	refused, err := s.inspector.each(ctx, "bury", ids, func(k *work, id string) (refused, err error) {
 		stored, err := letterWork{k}.storeDead(byID[id])
 		if err == nil && !stored {
-			refused = store.BuryConflict(id)
+			refused = backend.BuryConflict(id)
 		}
 		return refused, err
 	})

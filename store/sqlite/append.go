@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/bound"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
@@ -26,7 +27,7 @@ const (
 
 // Append implements [store.Store].
 func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	admitted, err := store.Admit(batch)
+	admitted, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func weigh(msgs []pawl.Message) int {
 // call waits. What is appended is under a savepoint: an error of AppendTx leaves the
 // transaction as it was. A context that ends is noticed between two statements.
 func (s *core) AppendTx(ctx context.Context, tx *sql.Tx, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	admitted, err := store.Admit(batch)
+	admitted, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -31,7 +32,7 @@ const (
 
 // Claim implements [store.Store].
 func (s *core) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
-	if err := store.AdmitClaim(wants, terms); err != nil {
+	if err := backend.AdmitClaim(wants, terms); err != nil {
 		return nil, err
 	}
 	weight := 0

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // A message of the run that is settled has no lease any more, though the run
@@ -15,7 +15,7 @@ const extendLease = `UPDATE pawl_lease SET until = max(until, min(hard, ?3)) WHE
 
 // Extend implements [store.Store].
 func (s *core) Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) ([]pawl.Token, error) {
-	if err := store.AdmitExtend(by, tokens); err != nil {
+	if err := backend.AdmitExtend(by, tokens); err != nil {
 		return nil, err
 	}
 	if len(tokens) == 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -36,7 +37,7 @@ const (
 
 // PutMarks implements [store.Shared].
 func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkReceipt, error) {
-	admitted, err := store.AdmitMarks(marks)
+	admitted, err := backend.AdmitMarks(marks)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func readMark(scope string, r row) store.Marked {
 
 // GetMarks implements [store.Shared].
 func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[string]store.Marked, error) {
-	if err := store.AdmitScope("get marks", scope, keys...); err != nil {
+	if err := backend.AdmitScope("get marks", scope, keys...); err != nil {
 		return nil, err
 	}
 	var found map[string]store.Marked
@@ -120,7 +121,7 @@ func (s *side) GetMarks(ctx context.Context, scope string, keys ...string) (map[
 				return nil
 			}
 			if size += len(m.Value); size > store.MaxBatchBytes {
-				return store.MarksTooLarge()
+				return backend.MarksTooLarge()
 			}
 			found[m.Key] = m
 			return nil
@@ -170,11 +171,11 @@ func (s *side) ListMarks(ctx context.Context, scope, prefix string) iter.Seq2[st
 
 // Forget implements [store.Shared].
 func (s *side) Forget(ctx context.Context, scope string) error {
-	if err := store.AdmitScope("forget", scope); err != nil {
+	if err := backend.AdmitScope("forget", scope); err != nil {
 		return err
 	}
 	from := uniqueScope('s', scope)
-	end := []byte(store.PrefixEnd(string(from)))
+	end := []byte(backend.PrefixEnd(string(from)))
 	if err := s.forgetAll(ctx, forgetMarks, []byte(scope)); err != nil {
 		return err
 	}

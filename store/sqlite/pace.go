@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // The times of keys are marks in a scope that no caller can name; they expire like
@@ -17,7 +18,7 @@ const (
 
 // Reserve implements [store.Shared].
 func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
-	paces, err := store.AdmitPaces(paces)
+	paces, err := backend.AdmitPaces(paces)
 	if err != nil {
 		return nil, err
 	}

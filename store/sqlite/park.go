@@ -2,7 +2,7 @@ package sqlite
 
 import (
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -89,7 +89,7 @@ func (k letterWork) parkLane(t *topic, l slot, limit int64) (int64, error) {
 		return 0, err
 	}
 	for _, seq := range follow {
-		if err := k.makeDead(seq, k.now, pawl.KindParked, store.ParkedReason); err != nil {
+		if err := k.makeDead(seq, k.now, pawl.KindParked, backend.ParkedReason); err != nil {
 			return 0, err
 		}
 	}

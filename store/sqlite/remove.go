@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 
-	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 const (
@@ -31,7 +31,7 @@ func (k *work) removeTopic(name string) (refused, err error) {
 	}
 	cols, _, err := first(k.db, countAll, t.number)
 	if own := k.of(t.number); err != nil || cols[0]+own.appended-own.acked-own.cancelled-own.purged != 0 {
-		return store.NotEmpty(name), err
+		return backend.NotEmpty(name), err
 	}
 	if _, err := k.forgetAcked(retained, t.number); err != nil {
 		return nil, err

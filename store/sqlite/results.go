@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -22,7 +23,7 @@ const (
 // ScanResults implements [store.Results].
 func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
 	next int64, err error) {
-	if err := store.AdmitScan(topic, after, limit); err != nil {
+	if err := backend.AdmitScan(topic, after, limit); err != nil {
 		return nil, after, err
 	}
 	err = s.peek(ctx, "scan results", func(k *work) error {
@@ -30,13 +31,13 @@ func (s *inspector) ScanResults(ctx context.Context, topic string, after int64, 
 		if next = max(after, k.state.seq); t == nil {
 			return nil
 		}
-		if err := store.AdmitResults("scan results", &t.Topic); err != nil {
+		if err := backend.AdmitResults("scan results", &t.Topic); err != nil {
 			return err
 		}
 		size := 0
 		return k.db.query(selectResults, func(r row) error {
 			one, err := readResult(topic, r)
-			if size += one.Size(); size > store.ResultBytes && len(results) > 0 {
+			if size += one.Size(); size > backend.ResultBytes && len(results) > 0 {
 				next = results[len(results)-1].Cursor
 				return errEnough
 			}
@@ -59,7 +60,7 @@ func readResult(topic string, r row) (store.Result, error) {
 
 // RemoveResults implements [store.Results].
 func (s *inspector) RemoveResults(ctx context.Context, topic string, upTo int64) (removed int64, err error) {
-	if err := store.AdmitScan(topic, upTo, 1); err != nil {
+	if err := backend.AdmitScan(topic, upTo, 1); err != nil {
 		return 0, err
 	}
 	for from := s.removed.From(topic, upTo); ; {
@@ -88,7 +89,7 @@ func (k *work) removeResults(topic string, from, upTo int64) (removed, last int6
 	if t == nil {
 		return 0, upTo, true, nil
 	}
-	if err := store.AdmitResults("remove results", &t.Topic); err != nil {
+	if err := backend.AdmitResults("remove results", &t.Topic); err != nil {
 		return 0, 0, false, err
 	}
 	var ids []string

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -40,7 +41,7 @@ const (
 
 // Settle implements [store.Store].
 func (s *core) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	invalid, err := store.AdmitSettle(batch)
+	invalid, err := backend.AdmitSettle(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -372,7 +373,7 @@ func (s *settler) item(l *lease, i int) (ended bool, err error) {
 			return false, err
 		}
 	default: // release
-		if _, err := s.db.exec(setReason, e.seq, store.ReleasedReason(&it.Failure)); err != nil {
+		if _, err := s.db.exec(setReason, e.seq, backend.ReleasedReason(&it.Failure)); err != nil {
 			return false, err
 		}
 	}
@@ -426,7 +427,7 @@ func (s *settler) mark() error {
 	for _, i := range s.marking {
 		for n := range s.items[i].Marks {
 			m := &s.items[i].Marks[n]
-			if err := s.putMark(m, &store.MarkReceipt{Version: store.NewVersion(m)}); err != nil {
+			if err := s.putMark(m, &store.MarkReceipt{Version: backend.NewVersion(m)}); err != nil {
 				return err
 			}
 		}

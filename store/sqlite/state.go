@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -36,7 +37,7 @@ func readEntry(r row) (store.Entry, error) {
 
 // GetState implements [store.Shared].
 func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err error) {
-	if err := store.AdmitState(key); err != nil {
+	if err := backend.AdmitState(key); err != nil {
 		return store.Entry{}, err
 	}
 	err = s.inspector.peek(ctx, "get state", func(k *work) error {
@@ -55,7 +56,7 @@ func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err
 // PutState implements [store.Shared].
 func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
 	writer string) (store.Entry, error) {
-	if err := store.AdmitPut(key, value, version); err != nil {
+	if err := backend.AdmitPut(key, value, version); err != nil {
 		return store.Entry{}, err
 	}
 	if value == nil {
@@ -67,7 +68,7 @@ func (s *side) PutState(ctx context.Context, key string, value []byte, version i
 		if err != nil {
 			return nil, err
 		}
-		if refused := store.PutConflict("put state", key, have[0], version); refused != nil {
+		if refused := backend.PutConflict("put state", key, have[0], version); refused != nil {
 			return refused, nil
 		}
 		next, _, err := first(k.db, nextRevision)
@@ -87,7 +88,7 @@ func (s *side) PutState(ctx context.Context, key string, value []byte, version i
 
 // DeleteState implements [store.Shared].
 func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
-	if err := store.AdmitDelete(key, version); err != nil {
+	if err := backend.AdmitDelete(key, version); err != nil {
 		return err
 	}
 	return s.manage(ctx, "delete state", func(k *work) (refused, err error) {
@@ -98,7 +99,7 @@ func (s *side) DeleteState(ctx context.Context, key string, version int64) error
 		if !there {
 			return notFound("delete state", key), nil
 		}
-		if refused := store.PutConflict("delete state", key, have[0], version); refused != nil {
+		if refused := backend.PutConflict("delete state", key, have[0], version); refused != nil {
 			return refused, nil
 		}
 		if _, err := k.db.exec(deleteEntry, []byte(key)); err != nil {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
@@ -148,7 +149,7 @@ func (k *work) rescue(lane int64, deaths map[owner]int64) error {
 	k.of(l.topic).rescues++
 	dead := lonely && tried[2]+1 >= store.LonelyRescues
 	if dead {
-		if err := k.makeDead(seq, l.until, pawl.KindRescue, store.LonelyReason); err != nil {
+		if err := k.makeDead(seq, l.until, pawl.KindRescue, backend.LonelyReason); err != nil {
 			return err
 		}
 	}

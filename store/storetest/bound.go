@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 var boundSentences = []Sentence{
@@ -137,7 +138,7 @@ var boundSentences = []Sentence{
 		Name: "AcceptedIsNeverTooMuch", Test: func(t *T) {
 			t.bounded(1)
 			t.put(t.msg("a"))
-			rs, err := t.Store.Append(store.Accepted(t.ctx()), store.NewBatch(t.msg("b"), t.msg("c")))
+			rs, err := t.Store.Append(backend.Accepted(t.ctx()), store.NewBatch(t.msg("b"), t.msg("c")))
 			if t.must(err); len(rs) != 2 {
 				t.Fatalf("receipts %+v", rs)
 			}
@@ -311,7 +312,7 @@ var boundIsKeptOrRefused = Sentence{
 		_, err = t.topics().Declare(t.ctx(), store.Declaration{Name: "other", MaxWaiting: &most})
 		t.wantErr(err, store.ErrUnsupported)
 		t.wantSettings(want)
-		rs, err := t.Store.Append(store.Accepted(context.Background()), store.NewBatch(t.msg("a")))
+		rs, err := t.Store.Append(backend.Accepted(context.Background()), store.NewBatch(t.msg("a")))
 		if t.must(err); rs[0].Err != nil {
 			t.Fatal(rs[0].Err)
 		}

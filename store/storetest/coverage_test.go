@@ -16,7 +16,7 @@ import (
 // about what a store does.
 var contractFiles = []string{
 	"../store.go", "../topic.go", "../rank.go", "../bound.go", "../inspect.go", "../shared.go",
-	"../results.go", "../errors.go",
+	"../results.go", "../errors.go", "../backend/accepted.go", "../backend/limits.go", "../backend/reasons.go",
 	"../../message.go", "../../delivery.go", "../../mark.go",
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
@@ -70,7 +71,7 @@ type failingAppend struct {
 func (f *failingAppend) Unwrap() store.Store { return f.Store }
 
 func (f *failingAppend) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	receipts, err := store.Admit(batch)
+	receipts, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}

@@ -6,16 +6,17 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/storetest"
 )
 
-// hasty returns the receipts of [store.Admit] beside an error that came without any.
+// hasty returns the receipts of [backend.Admit] beside an error that came without any.
 type hasty struct{ store.Store }
 
 func (h hasty) Unwrap() store.Store { return h.Store }
 
 func (h hasty) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	receipts, err := store.Admit(batch)
+	receipts, err := backend.Admit(batch)
 	if err != nil {
 		return nil, err
 	}

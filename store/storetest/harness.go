@@ -94,7 +94,7 @@ func runAll(t *testing.T, h Harness, tests []Sentence) {
 }
 
 // describe asks a store of h what it keeps, and whether the harness can show it.
-func (h Harness) describe(t testing.TB) backend {
+func (h Harness) describe(t testing.TB) description {
 	t.Helper()
 	in := h.Open(t)
 	describer, ok := store.As[store.Describer](in.Store)
@@ -110,5 +110,5 @@ func (h Harness) describe(t testing.TB) backend {
 		}
 	}
 	_, schema := store.As[store.Migrator](in.Store)
-	return backend{d, in.TxStalls, schema}
+	return description{d, in.TxStalls, schema}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // answering changes what an append answers.
@@ -67,7 +68,7 @@ func accepts(which func(*pawl.Message) bool) breakage {
 	return func(b *broken) store.Store {
 		b.onAppend = func(ctx context.Context, batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
 			if slices.ContainsFunc(batch.Items, func(m pawl.Message) bool { return which(&m) }) {
-				ctx = store.Accepted(ctx)
+				ctx = backend.Accepted(ctx)
 			}
 			return b.Store.Append(ctx, batch)
 		}
@@ -89,7 +90,7 @@ func boundMutants() []mutant {
 			return nil
 		}), []string{"FullTopicRefuses"}},
 		{"fullIsStored", refusing(func(b *broken, m *pawl.Message, _ *store.Receipt) error {
-			_, err := b.Store.Append(store.Accepted(context.Background()), store.NewBatch(*m))
+			_, err := b.Store.Append(backend.Accepted(context.Background()), store.NewBatch(*m))
 			return err
 		}), []string{"FullTopicRefuses", "FullTopicRefusesTheRest"}},
 		{"fullTakesTheRest", answering(fullTakesTheRest), []string{"FullTopicRefusesTheRest"}},
@@ -138,7 +139,7 @@ func fullTakesTheRest(b *broken, batch store.Batch[pawl.Message], rs []store.Rec
 		if tooMuch(&rs[i]) == nil {
 			continue
 		}
-		got, err := b.Store.Append(store.Accepted(context.Background()), store.NewBatch(batch.Items[i]))
+		got, err := b.Store.Append(backend.Accepted(context.Background()), store.NewBatch(batch.Items[i]))
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 var parkSentences = []Sentence{
@@ -96,8 +97,8 @@ var parkSentences = []Sentence{
 			t.kill(t.claimRun(1, 1)[0], "dead")
 			t.nothing()
 			r := t.inState(parked, store.IsDead)
-			if r.Kind != pawl.KindParked || r.Reason != store.ParkedReason || r.Attempts != 0 || r.Rescues != 0 ||
-				r.Fingerprint != fingerprint.Of(pawl.KindParked, store.ParkedReason) || r.DeadAt.IsZero() {
+			if r.Kind != pawl.KindParked || r.Reason != backend.ParkedReason || r.Attempts != 0 || r.Rescues != 0 ||
+				r.Fingerprint != fingerprint.Of(pawl.KindParked, backend.ParkedReason) || r.DeadAt.IsZero() {
 				t.Fatalf("parked message %+v", r)
 			}
 		}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 var resultSentences = []Sentence{
@@ -75,7 +76,7 @@ var resultSentences = []Sentence{
 				t.wantErr(err, store.ErrTooLarge)
 			}
 			t.wantErr(errOf(t.results().RemoveResults(t.ctx(), t.Topic, -1)), store.ErrInvalid)
-			large := strings.Repeat("x", store.ResultBytes/2+1)
+			large := strings.Repeat("x", backend.ResultBytes/2+1)
 			t.put(t.msg(large), t.msg(large+"2"), t.msg(large+"3"))
 			t.scanAll(0, 10, large, large+"2", large+"3")
 			if results, _ := t.scan(0, 10); len(results) == 3 {

@@ -86,8 +86,8 @@ func Sentences() []Sentence {
 
 func needs(cs ...store.Capability) []store.Capability { return cs }
 
-// backend is what decides which sentences apply.
-type backend struct {
+// description is what decides which sentences apply.
+type description struct {
 	store.Description
 	txStalls string // see [Instance.TxStalls]
 	schema   bool   // it is a [store.Migrator]
@@ -95,7 +95,7 @@ type backend struct {
 
 // refusal says why a backend does not keep s: the first capability that it lacks,
 // with its reason. It is empty if s applies.
-func (s *Sentence) refusal(b backend) string {
+func (s *Sentence) refusal(b description) string {
 	for _, c := range s.Needs {
 		if !b.Capabilities.Has(c) {
 			return string(c) + ": " + b.Capabilities[c].Note

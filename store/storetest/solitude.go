@@ -7,6 +7,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 var solitudeSentences = []Sentence{
@@ -79,11 +80,11 @@ var solitudeSentences = []Sentence{
 		Name: "WhoMovesGetsAll", Test: func(t *T) {
 			t.put(t.msg("a"), t.msg("b"))
 			for range store.SolitaryAfter + store.LonelyRescues + 1 {
-				t.wantBodies(t.claimWeighing(store.AllSuspects), "a", "b")
+				t.wantBodies(t.claimWeighing(backend.AllSuspects), "a", "b")
 				t.expire()
 			}
 			t.put(t.msg("c"))
-			t.wantBodies(t.claimWeighing(store.AllSuspects), "a", "b", "c")
+			t.wantBodies(t.claimWeighing(backend.AllSuspects), "a", "b", "c")
 		}},
 	{Text: "A message in solitude is the only delivery of its claim, across all topics of it, and goes before what ranks better.",
 		Name: "SolitudeIsAlone", Test: func(t *T) {
@@ -110,7 +111,7 @@ var solitudeSentences = []Sentence{
 			}
 			t.wantBodies(t.claimAlone()) // after three lonely rescues
 			r := t.inState(id, store.IsDead)
-			if r.Kind != pawl.KindRescue || r.Reason != store.LonelyReason || r.Attempts != 0 ||
+			if r.Kind != pawl.KindRescue || r.Reason != backend.LonelyReason || r.Attempts != 0 ||
 				r.Lonely != store.LonelyRescues ||
 				r.Rescues != store.LonelyRescues+store.SolitaryAfter || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
 				t.Fatalf("dead letter %+v", r)

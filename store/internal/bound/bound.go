@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // maxAge is how long the figures of a topic count, on the store's clock.
@@ -63,7 +64,7 @@ func (e *estimate) full(topic string, most int64) *store.TopicFullError {
 }
 
 // Admit refuses those messages of a batch for which there is no room: their receipts get
-// the error. If ctx is from [store.Accepted] there is room for all. done is to be called
+// the error. If ctx is from [backend.Accepted] there is room for all. done is to be called
 // when the append is over, with what it answered, nil if it failed.
 func (m *Meter) Admit(ctx context.Context, look Look, items []pawl.Message, receipts []store.Receipt) (
 	done func([]store.Receipt), err error) {
@@ -93,7 +94,7 @@ func (m *Meter) Admit(ctx context.Context, look Look, items []pawl.Message, rece
 				return nil, err
 			}
 		}
-		if why := m.take(taken[topic], topic, most, store.IsAccepted(ctx)); why != nil {
+		if why := m.take(taken[topic], topic, most, backend.IsAccepted(ctx)); why != nil {
 			receipts[i].Err, full[topic] = why, why
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // rig is a store with one bounded topic.
@@ -120,7 +121,7 @@ func TestWhatIsUnderWayCounts(t *testing.T) {
 	if again, _ := r.admit(t, t.Context(), "a"); refused(again) != 1 {
 		t.Fatal(again)
 	}
-	accepted, _ := r.admit(t, store.Accepted(t.Context()), "a", "a")
+	accepted, _ := r.admit(t, backend.Accepted(t.Context()), "a", "a")
 	if refused(accepted) != 0 || r.topics["a"].pending != 2 {
 		t.Fatal(accepted)
 	}

@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // MarkPage bounds a page of marks: how many, and about how many bytes of values.
@@ -18,11 +19,11 @@ const (
 func ListMarks(scope, prefix string, page func(from, end []byte) ([]store.Marked,
 	error)) iter.Seq2[store.Marked, error] {
 	return func(yield func(store.Marked, error) bool) {
-		if err := store.AdmitScope("list marks", scope); err != nil {
+		if err := backend.AdmitScope("list marks", scope); err != nil {
 			yield(store.Marked{}, err)
 			return
 		}
-		from, end := []byte(prefix), []byte(store.PrefixEnd(prefix))
+		from, end := []byte(prefix), []byte(backend.PrefixEnd(prefix))
 		for {
 			marks, err := page(from, end)
 			if err != nil {

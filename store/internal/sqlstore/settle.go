@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Run is the settlements of a batch that concern one run: their indexes in the
@@ -63,7 +64,7 @@ func FailedAttempt(n int, f *store.Failure, now, next time.Time) store.Attempt {
 		Attempt: n, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
 		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule),
 		Action: store.Text(f.Action),
-		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: store.FitAttrs(f.Attrs),
+		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: backend.FitAttrs(f.Attrs),
 	}
 }
 
