@@ -115,7 +115,7 @@ func (r *Record) Attrs() map[string]string {
 // Filter selects messages. A zero field selects all.
 type Filter struct {
 	Topic     string
-	State     State  // [Waiting], [Delayed] or [Leased]; empty: these three
+	State     State  // [Waiting], [Delayed], [Leased], or [Acked] in a topic that retains; empty: the first three
 	Key       []byte // nil: any
 	OlderThan time.Duration
 	Limit     int
@@ -129,7 +129,8 @@ type Inspector interface {
 	// or never stored.
 	Get(ctx context.Context, id string) (Record, error)
 
-	// List yields messages that are not dead, by rank within a topic. It reads in
+	// List yields messages that are not dead, by rank within a topic. A store without
+	// [CanLookup] answers a listing of acked messages with [ErrUnsupported]. It reads in
 	// pages: what changes meanwhile may or may not be seen. A limit counts what is
 	// yielded: fewer come only if there are no more.
 	List(ctx context.Context, f Filter) iter.Seq2[Record, error]

@@ -42,7 +42,8 @@ func (s *session) messagesLs() *cobra.Command {
 		Long: `Lists messages that are waiting, delayed or leased, by topic and rank. The first one
 is not always processed next: within a key, what was appended first comes first,
 whatever the ranks; see ` + "`pawl peek`" + `. With --state dead it lists dead letters, the
-oldest first; ` + "`pawl dead ls`" + ` says more about those.
+oldest first; ` + "`pawl dead ls`" + ` says more about those. With --state acked it lists what
+is done, in topics that retain it (` + "`pawl topics set TOPIC --retain D`" + `).
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
 otherwise. With --group-by it counts all of them instead.`,
@@ -63,7 +64,7 @@ otherwise. With --group-by it counts all of them instead.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.topic, "topic", "", "only this topic")
-	fl.StringVar(&f.state, "state", "", "only what is waiting, delayed, leased or dead")
+	fl.StringVar(&f.state, "state", "", "only what is waiting, delayed, leased, dead or acked")
 	fl.StringVar(&f.key, "key", "", "only this key")
 	fl.Var(&f.olderThan, "older-than", "only what was appended longer ago")
 	fl.StringVar(&f.search.Text, "search", "", "of the first 10,000 only those with this in the id, key, a header or body")
@@ -77,7 +78,8 @@ otherwise. With --group-by it counts all of them instead.`,
 // tableRows is how many rows a table has unless more are asked for.
 const tableRows = 100
 
-var states = []string{string(store.Waiting), string(store.Delayed), string(store.Leased), string(store.IsDead)}
+var states = []string{string(store.Waiting), string(store.Delayed), string(store.Leased), string(store.IsDead),
+	string(store.Acked)}
 
 func (f *messageFilter) check() error {
 	if f.state != "" && !slices.Contains(states, f.state) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -270,6 +271,10 @@ func (e *engine) describe(rec *store.Record, partition int32, offset int64) {
 func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
 		err := s.usable(ctx, "list messages")
+		if f.State == store.Acked {
+			err = &store.Error{Op: "list acked messages", Code: store.ErrUnsupported,
+				Err: errors.New("a log does not say which of its records were acked")}
+		}
 		var names []string
 		if err == nil {
 			if names, err = s.registry.listed(ctx, nil); f.Topic != "" {

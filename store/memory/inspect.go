@@ -56,8 +56,11 @@ func (m *message) record() store.Record {
 func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Record, error] {
 	return s.list(ctx, f.Limit, func(m *message) bool {
 		state := m.state()
-		live := state == store.Waiting || state == store.Delayed || state == store.Leased
-		return live && (f.State == "" || f.State == state) && (f.Topic == "" || f.Topic == m.Topic) &&
+		there := state == store.Waiting || state == store.Delayed || state == store.Leased
+		if f.State == store.Acked {
+			there = state == store.Acked && m.forget.After(s.now())
+		}
+		return there && (f.State == "" || f.State == state) && (f.Topic == "" || f.Topic == m.Topic) &&
 			(f.Key == nil || bytes.Equal(f.Key, m.Key)) && (f.OlderThan == 0 || s.now().Sub(m.EnqueuedAt) > f.OlderThan)
 	}, func(a, b *message) int {
 		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.seq, b.seq))

@@ -77,6 +77,10 @@ func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Re
 		if !there {
 			return
 		}
+		if f.State == store.Acked {
+			s.listAcked(ctx, topic, f, yield)
+			return
+		}
 		after, given := listKey{}, 0
 		for {
 			keys, err := s.keys(ctx, topic, f, after)

@@ -34,7 +34,16 @@ const (
 	deadColumns = messageColumns +
 		`, m.attempts, m.rescues, m.lonely, m.reason, m.history, m.dead_at, m.kind, m.fingerprint, m.n,
 		m.resolved_at, m.resolved_by, m.note`
-	findDead  = `SELECT ` + deadColumns + ` FROM @dead m WHERE m.id = $1::bytea`
+	findDead = `SELECT ` + deadColumns + ` FROM @dead m WHERE m.id = $1::bytea`
+	// listAcked: $1 topic (0: any), $2 key (empty: any), $3 skew, $4 limit, and after which topic, rank and seq:
+	// $5, $6, $7.
+	listAcked = `SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
+		(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq), m.acked_at, n.at, m.seq
+		FROM (SELECT clock_timestamp() + $3::interval AS at) n CROSS JOIN @acked m JOIN @topic o ON o.id = m.topic
+		LEFT JOIN @tried t ON t.seq = m.seq
+		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) AND m.until > n.at
+			AND (o.name > $5::text COLLATE "C" OR o.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
+		ORDER BY o.name COLLATE "C", m.rank, m.seq LIMIT $4::bigint`
 	findAcked = `SELECT ` + messageColumns + `, t.attempts, t.rescues, t.lonely, t.reason,
 		(SELECT array_agg(a.data ORDER BY a.n) FROM @attempt a WHERE a.seq = m.seq), m.acked_at
 		FROM @acked m LEFT JOIN @tried t ON t.seq = m.seq

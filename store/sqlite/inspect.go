@@ -53,7 +53,9 @@ const (
 		WHERE m.topic = ?1 AND (m.rank, m.seq) > (?2, ?3)
 		AND (?4 IS NULL OR m.key = ?4) AND m.enqueued < ?5
 		AND NOT EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq)
-		AND NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq) `
+		AND `
+	isThere = `NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq) `
+	isAcked = `EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq AND a.forget > ?7) `
 	// A key that makes a lane is found by it: what stands there, and what joins it
 	// when it is due.
 	ofKey = `AND m.seq IN (SELECT o.seq FROM pawl_msg o WHERE o.lane = (SELECT lane FROM pawl_key WHERE hash = ?8) AND o.lane < 0
@@ -144,8 +146,10 @@ func (s *inspector) listTopic(ctx context.Context, name string, f store.Filter,
 // places returns where the messages that f asks for stand.
 func (s *inspector) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place,
 	err error) {
-	query := placesOf
+	query := placesOf + isThere
 	switch f.State {
+	case store.Acked:
+		query = placesOf + isAcked
 	case store.Leased:
 		query += isLeased
 	case store.Delayed:
@@ -163,7 +167,7 @@ func (s *inspector) places(ctx context.Context, name string, f store.Filter, aft
 			before = k.now - micros(f.OlderThan)
 		}
 		args := []any{t.number, after.rank, after.seq, blob(f.Key), before, int64(limit), k.now}
-		if f.Key != nil && t.keyed(f.Key) {
+		if f.Key != nil && t.keyed(f.Key) && f.State != store.Acked { // which are in no lane
 			query += ofKey
 			args = append(args, sqlstore.KeyLane(t.number, f.Key))
 		}
@@ -185,7 +189,7 @@ func (s *inspector) page(ctx context.Context, places []place, state store.State)
 		return err
 	})
 	records = slices.DeleteFunc(records, func(f found) bool {
-		gone := f.State == store.IsDead || f.State == store.Acked
+		gone := f.State == store.IsDead || f.State == store.Acked && state != store.Acked
 		return gone || state != "" && f.State != state
 	})
 	slices.SortFunc(records, func(a, b found) int {

@@ -211,6 +211,14 @@ func lookMutants() []mutant {
 			[]string{"ListIsComplete", "ListBearsChanges"}},
 		{"listLimitsFirst", looking(func(i *brokenInspector) { i.onList = i.stillThere }),
 			[]string{"ListLimitCountsWhatIsYielded"}},
+		{"listHidesTheRetained", looking(func(i *brokenInspector) {
+			i.onList = func(f store.Filter, seq iter.Seq2[store.Record, error]) iter.Seq2[store.Record, error] {
+				if f.State == store.Acked {
+					return func(func(store.Record, error) bool) {}
+				}
+				return seq
+			}
+		}), []string{"ListFindsTheRetained"}},
 		{"listUnordered", looking(func(i *brokenInspector) { i.onList = byBody }), []string{"ListByRank"}},
 		{"historyLost", getting(func(r *store.Record) { r.History = nil }),
 			[]string{"FailureIsOnRecord", "HistoryIsOldestFirst", "RescueIsOnRecord"}},

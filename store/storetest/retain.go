@@ -49,6 +49,42 @@ var retainSentences = []Sentence{
 			}
 			t.inState(ds[0].ID, store.Acked)
 		}},
+	{Text: "List finds the acked messages of topics that retain, by rank, topic, key and age, and no others.",
+		Name: "ListFindsTheRetained", Needs: needs(store.CanLookup), Test: func(t *T) {
+			t.declare(store.Declaration{Retain: new(10 * time.Minute)})
+			t.put(t.keyed("k", "a"))
+			t.Advance(time.Minute)
+			t.put(t.keyed("other", "b"), t.keyed("k", "c"), t.msg("d"))
+			t.put(pawl.Message{Topic: "forgets", Body: []byte("e")})
+			for range 3 {
+				t.ack(t.claimOne())
+			}
+			for _, c := range []struct {
+				f    store.Filter
+				want []string
+			}{
+				{store.Filter{}, []string{"a", "b", "c"}},
+				{store.Filter{Topic: t.Topic}, []string{"a", "b", "c"}},
+				{store.Filter{Topic: "forgets"}, nil},
+				{store.Filter{Key: []byte("k")}, []string{"a", "c"}},
+				{store.Filter{Topic: t.Topic, Key: []byte("k")}, []string{"a", "c"}},
+				{store.Filter{OlderThan: 30 * time.Second}, []string{"a"}},
+				{store.Filter{Limit: 2}, []string{"a", "b"}},
+			} {
+				c.f.State = store.Acked
+				got := t.list(c.f)
+				t.Logf("%+v", c.f)
+				t.wantRecords(got, c.want...)
+				for _, r := range got {
+					if r.State != store.Acked || r.AckedAt.IsZero() {
+						t.Fatalf("%q is %s, acked at %v", r.Body, r.State, r.AckedAt)
+					}
+				}
+			}
+			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "d")
+			t.Advance(11 * time.Minute)
+			t.wantRecords(t.list(store.Filter{State: store.Acked}))
+		}},
 	{Text: "A retained message's id is taken; its unique key is free.",
 		Name: "IDOfTheRetainedIsTaken", Needs: needs(store.CanUnique), Test: func(t *T) {
 			t.declare(store.Declaration{Retain: new(10 * time.Minute)})
