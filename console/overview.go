@@ -95,7 +95,8 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 		r := &d.Rows[i]
 		name, link := r.Topic.Topic, v.URL("/topics/%s", r.Topic.Topic)
 		add := func(bad bool, runbook, what string, args ...any) {
-			all = append(all, finding{Bad: bad, Topic: name, What: name + ": " + v.T(what, args...), Runbook: runbook, Link: link})
+			all = append(all, finding{Bad: bad, Topic: name, What: name + ": " + v.T(what, args...), Runbook: runbook,
+				Link: link})
 		}
 		if r.Pause != nil {
 			add(false, "PawlTopicPaused", "paused by %s since %s", r.Pause.By, utc(r.Pause.Since))

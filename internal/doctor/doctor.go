@@ -338,8 +338,9 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	before := len(d.found)
 	moved := d.moved(t)
 	if t.Paused != nil && !moved {
-		d.tell("PawlTopicPaused", check, Worth, "pawl topics resume "+t.Name, "paused by %s since %s%s; %d wait", t.Paused.By,
-			operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
+		d.tell("PawlTopicPaused", check, Worth, "pawl topics resume "+t.Name,
+			"paused by %s since %s%s; %d wait",
+			t.Paused.By, operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
 	}
 	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
 	switch {
@@ -358,7 +359,8 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 			"the oldest of %d has been waiting for %v", t.Waiting, oldest)
 	}
 	if t.Dead > 0 {
-		d.tell("PawlDeadLetters", check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint", "%d dead letters", t.Dead)
+		d.tell("PawlDeadLetters", check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint",
+			"%d dead letters", t.Dead)
 	}
 	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
 		d.say(check, Unknown, "", "%d wait; whether a worker serves them is unknown", t.Waiting)

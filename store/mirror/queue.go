@@ -190,7 +190,8 @@ func (c *copier) write(batch []duplicate) {
 			id, sent = pawl.NewID(), len(batch)
 		}
 		ctx, cancel := context.WithTimeout(c.giveUp, callTime)
-		receipts, err := c.target.Append(backend.Accepted(ctx), store.Batch[pawl.Message]{ID: id, Items: messagesOf(batch)})
+		receipts, err := c.target.Append(backend.Accepted(ctx),
+			store.Batch[pawl.Message]{ID: id, Items: messagesOf(batch)})
 		cancel()
 		if err == nil {
 			c.written(batch, receipts)

@@ -42,14 +42,14 @@ func BenchmarkListKey(b *testing.B) {
 	}
 }
 
-// TestKeyIsLookedUp: who lists a key reads no other messages.
+// TestKeyIsLookedUp: listing a key reads no other messages.
 func TestKeyIsLookedUp(t *testing.T) {
 	s := open(t, Config{Path: filepath.Join(t.TempDir(), "pawl.db")})
 	load(t, s, 3000, 100)
 	c, err := connect(t.Context(), dsn(s.cfg.Path, "mode=rw"))
 	must(t, err)
 	defer func() { _ = c.close() }()
-	steps := plan(t, c, placesOf+ofKey+inOrder)
+	steps := plan(t, c, placesOf+isThere+ofKey+inOrder)
 	if !slices.Contains(steps, "SEARCH m USING INTEGER PRIMARY KEY (rowid=?)") ||
 		!slices.Contains(steps, "SEARCH o USING COVERING INDEX pawl_msg_lane (lane=?)") {
 		t.Errorf("a key is listed like this: %q", steps)
