@@ -22,8 +22,8 @@ SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
 .PHONY: help build man run check test nightly bench bench-quick crash soak coverage-report slo dashboards fuzz api-fuzz clean \
-	format fixes lint unit fuzz-changed parts services-plain crash-test coverage-tests scripts-changed scripts-test \
-	bench-changed bench-builds bench-pages
+	format fixes lint unit fuzz-changed parts parts-computing services-plain crash-test coverage-tests \
+	scripts-changed scripts-test bench-changed bench-builds bench-pages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -119,10 +119,11 @@ lint:
 	$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
 	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/api-fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
+# Lint has run vet.
 unit:
 	@$(GO) test ./internal/arch
 	export TMPDIR=$$(dev/tmpdir)
-	$(SKIPGATE) -again -short $(RACE) $(AT_ONCE) -timeout=30m $(or $(PKG),$(UNITS))
+	$(SKIPGATE) -again -short -vet=off $(RACE) $(AT_ONCE) -timeout=30m $(or $(PKG),$(UNITS))
 
 # The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed for a minute. Those of
 # convert begin with minutes of work, because PDFium is compiled: by night only.
@@ -130,10 +131,14 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, one more at once than there are cores.
+# The packages that wait most come first, one more at once than there are cores. The tests of programs wait for leases and
+# restarts: those under kills run beside the others, and what is left to compute takes what the others leave of the cores.
 parts: format fixes lint
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)"
-	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
+	$(MAKE) -j3 --output-sync=line services-plain crash-test parts-computing
+
+parts-computing:
+	@nice -n 15 $(MAKE) -j1 fuzz-changed scripts-changed bench-changed
 
 # What fails is a hole in the report.
 coverage-tests:
@@ -142,10 +147,10 @@ coverage-tests:
 	done
 
 services-plain:
-	@$(SKIPGATE) -again -short -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)
+	@$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)
 
 crash-test:
-	@$(SKIPGATE) -again -short -count=1 -parallel=4 -timeout=30m $(call served,strict)
+	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=4 -timeout=30m $(call served,strict)
 
 scripts-changed:
 	@if dev/changed | grep -E '^dev/(services|tmpdir)' >/dev/null; then $(MAKE) scripts-test; fi
