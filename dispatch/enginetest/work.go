@@ -141,32 +141,15 @@ var workScenarios = []Scenario{
 		}},
 	{Text: "An urgent message behind thousands of others is the very next one that is started.",
 		Name: "UrgentIsNext", Needs: needs(store.CanPriority), Test: func(r *Rig) {
-			gate, at := make(chan struct{}), make(chan struct{})
-			var mu sync.Mutex
-			var order []string
-			r.append(numbered("a", 5000)...)
-			e := r.start(r.store, topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
-				mu.Lock()
-				order = append(order, d.ID)
-				n := len(order)
-				mu.Unlock()
-				if n == 1000 {
-					close(at)
-					<-gate
-				}
-				return nil
-			}))
-			<-at
-			r.append(pawl.Message{ID: "urgent", Topic: "a", Priority: pawl.MaxPriority})
-			e.Wake("a")
-			time.Sleep(300 * time.Millisecond) // within the lease; what is held is looked over meanwhile
-			close(gate)
-			r.until("all are done", func() bool { return r.stats()["a"].Acked == 5001 })
-			mu.Lock()
-			defer mu.Unlock()
-			if i := slices.Index(order, "urgent"); i != 1000 {
-				r.Fatalf("urgent was started as number %d, 1000 was next", i)
+			r.urgentIsNext(numbered("a", 5000), nil)
+		}},
+	{Text: "An urgent message in a lane of its own is the very next one, however many lanes wait, some of them long.",
+		Name: "UrgentLaneIsNext", Needs: needs(store.CanPriority), Test: func(r *Rig) {
+			bulk := inLanes("a", 20, 50)
+			for i := range 1000 {
+				bulk = append(bulk, pawl.Message{ID: fmt.Sprintf("long-%d", i), Topic: "a", Key: []byte("long")})
 			}
+			r.urgentIsNext(bulk, []byte("urgent"))
 		}},
 	{Text: "A lane that is held stays closed for that long, and no other.",
 		Name: "HoldIsPolite", Needs: needs(store.CanDelay), Test: func(r *Rig) {
@@ -268,6 +251,38 @@ var workScenarios = []Scenario{
 			}
 			r.until("the pause is over", func() bool { return n.Load() == 11 })
 		}},
+}
+
+// urgentIsNext carries out bulk in one slot, and at the 1,000th appends an urgent message with
+// a key: nothing of the rest may be started before it.
+func (r *Rig) urgentIsNext(bulk []pawl.Message, key []byte) {
+	r.Helper()
+	gate, at := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	var order []string
+	r.append(bulk...)
+	e := r.start(r.store, topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
+		mu.Lock()
+		order = append(order, d.ID)
+		n := len(order)
+		mu.Unlock()
+		if n == 1000 {
+			close(at)
+			<-gate
+		}
+		return nil
+	}))
+	<-at
+	r.append(pawl.Message{ID: "urgent", Topic: "a", Key: key, Priority: pawl.MaxPriority})
+	e.Wake("a")
+	time.Sleep(300 * time.Millisecond) // within the lease; what is held is looked over meanwhile
+	close(gate)
+	r.until("all are done", func() bool { return r.stats()["a"].Acked == int64(len(bulk)+1) })
+	mu.Lock()
+	defer mu.Unlock()
+	if i := slices.Index(order, "urgent"); i != 1000 {
+		r.Fatalf("urgent was started as number %d, 1000 was next", i)
+	}
 }
 
 // lanes checks that lanes are carried out in order and never twice at once.
