@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/pawl-dev/pawl/store"
 )
 
 // limit is how many messages may arrive in any stretch of time, one after the other.
@@ -114,13 +112,14 @@ type chatPace struct {
 	second, minute window
 	closed         time.Time // Telegram asked to leave it alone until then
 	busy           bool
-	away           map[string]awayLane
+	waits          map[string]waitingLane
 }
 
-// awayLane is a lane that was given back until its turn.
-type awayLane struct {
+// waitingLane is a lane that waits for its turn: here, or given back to the store.
+type waitingLane struct {
 	rank int64
 	due  time.Time
+	look chan struct{} // a call was answered; nil: it was given back
 }
 
 // waiter is a handler that waits for the limit of all, with its chat in hand.
@@ -184,7 +183,7 @@ func (p *pacer) at(chat int64) *chatPace {
 	if len(p.chats) > 10000 {
 		p.sweep(time.Now())
 	}
-	c = &chatPace{away: map[string]awayLane{}, second: window{limit: p.limits.chat}}
+	c = &chatPace{waits: map[string]waitingLane{}, second: window{limit: p.limits.chat}}
 	if chat < 0 {
 		c.minute.limit = p.limits.group
 	}
@@ -199,7 +198,7 @@ func (p *pacer) at(chat int64) *chatPace {
 // sweep forgets chats that have nothing to remember.
 func (p *pacer) sweep(now time.Time) {
 	for id, c := range p.chats {
-		if !c.busy && c.opens(now, 1).Equal(now) && len(c.second.sent)+len(c.minute.sent)+len(c.away) == 0 {
+		if !c.busy && c.opens(now, 1).Equal(now) && len(c.second.sent)+len(c.minute.sent)+len(c.waits) == 0 {
 			delete(p.chats, id)
 		}
 	}
@@ -223,11 +222,19 @@ func (p *pacer) enter(ctx context.Context, chat int64, lane string, rank int64, 
 	if p.limits.off {
 		return p.paused(chat)
 	}
-	for {
-		wait := p.tryEnter(chat, lane, rank, weight)
-		if wait == 0 || wait > soon || store.Sleep(ctx, wait) != nil {
+	for look := make(chan struct{}, 1); ; {
+		wait := p.tryEnter(chat, lane, rank, weight, look)
+		if wait == 0 || wait > soon {
 			return wait
 		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-look:
+		case <-timer.C:
+		case <-ctx.Done():
+			return wait
+		}
+		timer.Stop()
 	}
 }
 
@@ -241,7 +248,9 @@ func (p *pacer) paused(chat int64) time.Duration {
 	return 0
 }
 
-func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int) time.Duration {
+// tryEnter takes the turn, if it is this lane's and the chat is open, or tells how long to wait. look is signalled when
+// a call was answered and this lane is the best of those that wait here.
+func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int, look chan struct{}) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -252,11 +261,11 @@ func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int) time.D
 		opens = later(opens, now.Add(gap))
 	}
 	before := 0
-	for l, a := range c.away {
+	for l, w := range c.waits {
 		switch {
-		case now.After(a.due.Add(late)):
-			delete(c.away, l)
-		case l != lane && a.rank < rank && a.due.Before(opens.Add(gap/2+late)):
+		case now.After(w.due.Add(late)):
+			delete(c.waits, l)
+		case l != lane && w.rank < rank && w.due.Before(opens.Add(gap/2+late)):
 			before++
 		}
 	}
@@ -265,11 +274,12 @@ func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int) time.D
 	}
 	if wait := opens.Sub(now); wait > 0 {
 		if wait > soon {
-			c.away[lane] = awayLane{rank, opens}
+			look = nil
 		}
+		c.waits[lane] = waitingLane{rank, opens, look}
 		return wait
 	}
-	delete(c.away, lane)
+	delete(c.waits, lane)
 	c.busy = true
 	c.second.begin(weight)
 	c.minute.begin(weight)
@@ -342,6 +352,7 @@ func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) 
 	c.busy = false
 	if !turned {
 		c.second.inFlight, c.minute.inFlight = max(c.second.inFlight-weight, 0), max(c.minute.inFlight-weight, 0)
+		c.wakeBest()
 		return 0
 	}
 	c.second.end(now, weight)
@@ -353,7 +364,22 @@ func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) 
 	if pause > 0 {
 		c.closed = later(c.closed, now.Add(pause+margin))
 	}
+	c.wakeBest()
 	return max(c.opens(now, 1).Sub(now), 0)
+}
+
+// wakeBest lets the best of the lanes that wait here look again.
+func (c *chatPace) wakeBest() {
+	var best waitingLane
+	for _, w := range c.waits {
+		if w.look != nil && (best.look == nil || w.rank < best.rank) {
+			best = w
+		}
+	}
+	select {
+	case best.look <- struct{}{}: // never, if there is none
+	default:
+	}
 }
 
 // pauses are the chats that stay closed for longer than a moment.

@@ -104,36 +104,42 @@ func TestLimitsHoldAtTheReceiver(t *testing.T) {
 
 // Of the lanes that wait for one chat, the one of the best rank has the next turn.
 func TestTheBestRankHasTheNextTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPacer(limits{all: limit{30, time.Second}, chat: limit{1, time.Second}})
-		r := &receiver{by: map[int64][]time.Time{}}
-		quick := func() time.Duration { return 5 * time.Millisecond }
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		began := time.Now()
-		var wg sync.WaitGroup
-		for l := range 50 {
-			wg.Go(func() { lane(ctx, p, r, 1, fmt.Sprint("bulk", l), 1000, 1, 1e6, quick) })
-		}
-		for range 10 {
-			time.Sleep(4700 * time.Millisecond)
-			r.mu.Lock()
-			before := len(r.who)
-			r.mu.Unlock()
-			lane(ctx, p, r, 1, "vip", 1, 1, 1, quick)
-			r.mu.Lock()
-			// One may have been on its way.
-			if at := slices.Index(r.who[before:], "vip"); at < 0 || at > 1 {
-				t.Errorf("the VIP message went after %d others", at)
-			}
-			r.mu.Unlock()
-		}
-		if seconds := time.Since(began).Seconds(); float64(len(r.who)) < 0.9*seconds {
-			t.Errorf("%d messages in %.0f seconds; the limit allows one a second", len(r.who), seconds)
-		}
-		cancel()
-		wg.Wait()
-	})
+	for _, rate := range []int{1, 20, 50} {
+		t.Run(fmt.Sprint(rate, " a second"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPacer(limits{all: limit{100, time.Second}, chat: limit{rate, time.Second}})
+				r := &receiver{by: map[int64][]time.Time{}}
+				quick := func() time.Duration { return 5 * time.Millisecond }
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				began := time.Now()
+				var wg sync.WaitGroup
+				for l := range 50 {
+					wg.Go(func() { lane(ctx, p, r, 1, fmt.Sprint("bulk", l), 1000, 1, 1e6, quick) })
+				}
+				for i := range 10 {
+					time.Sleep(4700*time.Millisecond/time.Duration(rate) + time.Duration(i)*7*time.Millisecond)
+					r.mu.Lock()
+					before := len(r.who)
+					r.mu.Unlock()
+					lane(ctx, p, r, 1, "vip", 1, 1, 1, quick)
+					r.mu.Lock()
+					// One may have been on its way.
+					if at := slices.Index(r.who[before:], "vip"); at < 0 || at > 1 {
+						t.Errorf("the VIP message went after %d others", at)
+					}
+					r.mu.Unlock()
+				}
+				// An answer takes 10 ms, the gap after it 10 ms more than the limit's.
+				each := time.Second/time.Duration(rate) + 20*time.Millisecond
+				if could := int(time.Since(began) / each); len(r.who) < could*8/10 {
+					t.Errorf("%d messages; there was time for %d", len(r.who), could)
+				}
+				cancel()
+				wg.Wait()
+			})
+		})
+	}
 }
 
 func TestLimitOfARate(t *testing.T) {
