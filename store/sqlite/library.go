@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"os"
+	"path/filepath"
 
 	driversqlite "modernc.org/sqlite"
 
@@ -11,9 +13,10 @@ import (
 )
 
 // ErrOtherLibrary is the cause of the error of [Store.AppendTx] for a transaction of another
-// library for SQLite than modernc.org/sqlite. POSIX locks belong to a process: what one
-// library closes ends the locks of the other, and then both write at once.
-var ErrOtherLibrary = errors.New("the transaction is one of another library for SQLite in this process")
+// library for SQLite than modernc.org/sqlite, and of [Open] and every call while another library
+// of this process has the file open. POSIX locks belong to a process: two libraries in one do not
+// exclude each other, and what one closes ends the locks of the other.
+var ErrOtherLibrary = errors.New("another library for SQLite in this process uses the file")
 
 // selectLibrary tells libraries apart. Two of one version of SQLite were compiled with
 // different options.
@@ -37,7 +40,23 @@ func (s *core) checkLibrary(ctx context.Context, tx *sql.Tx) error {
 	if err == nil && library == s.library {
 		return nil
 	}
-	return &store.Error{Op: "append", Code: store.ErrInvalid, Err: ErrOtherLibrary,
-		Hint: `open the file with modernc.org/sqlite, sql.Open("sqlite", …), everywhere in this process, or keep ` +
-			"the tables of the application in another file and append after the commit"}
+	return &store.Error{Op: "append", Code: store.ErrInvalid, Err: ErrOtherLibrary, Hint: oneLibrary}
+}
+
+const oneLibrary = `open the file with modernc.org/sqlite, sql.Open("sqlite", …), everywhere in this process, or ` +
+	"keep the tables of the application in another file and append after the commit"
+
+// aloneInProcess reports whether no other library of this process has the file open. A library has
+// one descriptor of the shared memory, -shm, however many connections it has. Where the system does
+// not list a process's descriptors, nothing is noticed.
+func aloneInProcess(shm os.FileInfo) bool {
+	const here = "/dev/fd"
+	open, _ := os.ReadDir(here)
+	n := 0
+	for _, fd := range open {
+		if info, err := os.Stat(filepath.Join(here, fd.Name())); err == nil && os.SameFile(info, shm) {
+			n++
+		}
+	}
+	return n <= 1
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -75,5 +76,39 @@ func TestOtherLibrary(t *testing.T) {
 			t.Errorf("%s, after its end: %v", name, err)
 		}
 		must(t, db.Close())
+	}
+}
+
+// TestOtherLibraryHasTheFile: another library of this process that has the file open is noticed by the
+// descriptor that it has of the shared memory; connections of our own library have none of their own.
+func TestOtherLibraryHasTheFile(t *testing.T) {
+	if _, err := os.Stat("/dev/fd"); err != nil {
+		t.Skip("this system does not list descriptors")
+	}
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s := open(t, Config{Path: path})
+	own, err := sql.Open("sqlite", dsn(path, "mode=rw"))
+	must(t, err)
+	defer own.Close()
+	must(t, own.Ping())
+	open(t, Config{Path: path})
+	send := func() error {
+		s.files.passed.Add(-int64(lookEvery))
+		_, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t"}))
+		return err
+	}
+	must(t, send())
+
+	shm, err := os.OpenFile(path+"-shm", os.O_RDWR, 0)
+	must(t, err)
+	if err := send(); !errors.Is(err, ErrOtherLibrary) || !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("append: %v", err)
+	}
+	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, ErrOtherLibrary) {
+		t.Errorf("open: %v", err)
+	}
+	must(t, shm.Close())
+	if err := send(); !errors.Is(err, ErrOtherLibrary) {
+		t.Errorf("append after the other library is gone, and our locks with it: %v", err)
 	}
 }

@@ -23,8 +23,11 @@ const lookEvery = time.Second
 // identity is the file and its log as they were when the store was opened.
 type identity struct {
 	files  map[string]os.FileInfo // by path
+	shm    os.FileInfo            // its shared memory
 	looked atomic.Int64           // when, in nanoseconds since 1970
 	lost   atomic.Bool
+	passed atomic.Int64 // when it was looked whether another library has the file
+	shared atomic.Bool  // one had
 }
 
 // note takes the files as those of the store. Its connection is open, so they are there.
@@ -35,15 +38,21 @@ func (i *identity) note(path string) {
 			i.files[p] = info
 		}
 	}
+	i.shm, _ = os.Stat(path + "-shm")
 }
 
 // check fails if the files are not those that were noted. There is no way back: what
 // other processes found meanwhile is not known.
 func (i *identity) check() error {
-	i.looked.Store(time.Now().UnixNano())
+	now := time.Now().UnixNano()
+	i.looked.Store(now)
+	if i.shm != nil && !i.shared.Load() && !recent(&i.passed, now) {
+		i.passed.Store(now)
+		i.shared.Store(!aloneInProcess(i.shm))
+	}
 	for path, was := range i.files {
-		now, err := os.Stat(path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(was, now) {
+		is, err := os.Stat(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(was, is) {
 			i.lost.Store(true)
 		}
 	}
@@ -52,13 +61,23 @@ func (i *identity) check() error {
 			Hint: "stop all processes that have the file open, restore the file or a backup, and start them again: " +
 				"docs/runbook/PawlStoreErrors.md"}
 	}
+	if i.shared.Load() {
+		return &store.Error{Op: "look at the file", Code: store.ErrUnavailable, Err: ErrOtherLibrary,
+			Hint: oneLibrary + "; stop this process and check the file: docs/runbook/PawlStoreErrors.md"}
+	}
 	return nil
 }
 
 // checkSeldom is check, at most every second.
 func (i *identity) checkSeldom() error {
-	if age := time.Now().UnixNano() - i.looked.Load(); !i.lost.Load() && age >= 0 && age < int64(lookEvery) {
+	if !i.lost.Load() && !i.shared.Load() && recent(&i.looked, time.Now().UnixNano()) {
 		return nil
 	}
 	return i.check()
+}
+
+// recent reports whether a moment is less than lookEvery before now.
+func recent(at *atomic.Int64, now int64) bool {
+	age := now - at.Load()
+	return age >= 0 && age < int64(lookEvery)
 }

@@ -221,6 +221,10 @@ func (s *core) startWriter(ctx context.Context) error {
 		return err
 	}
 	s.files.note(s.cfg.Path)
+	if err := s.files.check(); errors.Is(err, ErrOtherLibrary) {
+		w.queue.close()
+		return err // the connection stays open: to close it would end the locks of the other library
+	}
 	if err := w.learnLibrary(); err != nil {
 		w.queue.close()
 		_ = c.close()
