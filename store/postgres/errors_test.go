@@ -11,9 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -44,6 +46,26 @@ func TestMissingSchemaNamesAutoMigrate(t *testing.T) {
 	err := explain("append", "pawl", "", &pgconn.PgError{Severity: "ERROR", Code: "42P01", Message: "no such relation"})
 	if !errors.Is(err, store.ErrSchema) || !strings.Contains(store.Hint(err), "AutoMigrate in Go") {
 		t.Errorf("%v: %q", err, store.Hint(err))
+	}
+}
+
+// TestNewerSchema: a process that starts beside a newer schema says so, one that runs goes on.
+func TestNewerSchema(t *testing.T) {
+	at := server(t)
+	s := open(t, Config{URL: at, Schema: freshSchema(t, at), AutoMigrate: true, NoChores: true})
+	execute(t, application(t, at), "INSERT INTO "+s.cfg.Schema+".migration VALUES (99, 'future', now())")
+	for _, migrate := range []bool{false, true} {
+		_, err := Open(t.Context(), Config{URL: s.cfg.URL, Schema: s.cfg.Schema, AutoMigrate: migrate})
+		if !errors.Is(err, store.ErrSchema) || !strings.Contains(store.Hint(err), "newer version") {
+			t.Errorf("open: %v", err)
+		}
+	}
+	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t"})); err != nil {
+		t.Error(err)
+	}
+	ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute})
+	if err != nil || len(ds) != 1 {
+		t.Errorf("claim: %d messages, %v", len(ds), err)
 	}
 }
 
