@@ -25,16 +25,11 @@ type LimitConfig struct {
 	// begin at once after a pause; 0 is a tenth of a second's worth.
 	Rate  float64
 	Burst int
-	// Shared makes the rate one for all processes over a store that can say so in its
-	// state. Each takes a tenth of a second's worth at a time. While the store cannot
-	// be reached, nothing begins. It cannot be combined with By.
+	// Shared makes the rate one for all processes over a store; with By, that of each
+	// key. The store is written to once for each key and each tenth of a second's worth of
+	// calls. While it does not answer, nothing begins. With By, all processes stay away when a
+	// downstream says how long to do so ([pawl.Throttled]).
 	Shared store.Shared
-	// Pacer makes the rate of a key (By) one rate for all processes over a store. A
-	// delivery that may not begin soon is released until its time. When a downstream
-	// says how long to stay away ([pawl.Throttled]), all processes stay away. The store
-	// is written to once for each key and each tenth of a second's worth of calls.
-	// While it does not answer, nothing begins.
-	Pacer store.Shared
 	// Concurrency is how many handlers run at once.
 	Concurrency int
 	// Adaptive learns how many handlers may run at once, up to that many, from what
@@ -106,7 +101,6 @@ type Limiter struct {
 	config LimitConfig // as it was made
 	inner  *limit.Limiter
 	shared *sharedRate  // nil: the rate, if there is one, is that of the process
-	paced  *pacedRate   // nil: the rate by key is not that of all processes
 	held   atomic.Int64 // messages that it kept from beginning
 
 	mu      sync.Mutex
@@ -130,11 +124,7 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 	}
 	l := &Limiter{name: c.Name, by: c.By, config: c, users: map[*Dispatcher]bool{}}
 	if c.Shared != nil {
-		l.shared = &sharedRate{entries: c.Shared, key: "limit/" + c.Name, rate: c.Rate, burst: c.Burst}
-		inner.Rate, inner.Burst = 0, 0
-	}
-	if c.Pacer != nil {
-		l.paced = newPacedRate(c.Pacer, c.Name, c.Rate, c.Burst, func() { l.notifyChange(nil) })
+		l.shared = newSharedRate(&c, func() { l.notifyChange(nil) })
 	}
 	l.inner = limit.New(inner)
 	return l, nil
@@ -149,12 +139,9 @@ func (c *LimitConfig) inner() limit.Config {
 func (c *LimitConfig) validate() error {
 	var faults pawl.Faults
 	faults.If(pawl.ValidTopic(c.Name) != nil, "a limit needs a name, of the form of a topic's")
-	faults.If(c.Shared != nil && c.By != nil, "a rate by key is shared by a pacer")
-	faults.If(c.Pacer != nil && c.By == nil, "a pacer is for a rate by key, and there is no By")
-	if c.Pacer != nil {
-		faults.Add(checkPaced(c.Rate, c.Burst))
+	if c.Shared != nil {
+		faults.Add(checkShared(c.Rate, c.Burst))
 	}
-	faults.If(c.Shared != nil && c.Rate == 0, "shared, but there is no rate")
 	faults.If(c.Adaptive < 0 || c.Adaptive > maxSlots, "adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots)
 	faults.If((c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil,
 		"adaptive, and a window of its own: one of them learns")
@@ -172,16 +159,10 @@ func (c *LimitConfig) validate() error {
 // admit begins a call if it may begin; otherwise wait is how long until it is
 // worth asking again, 0 for when a call has ended.
 func (l *Limiter) admit(key string) (wait time.Duration, ok bool) {
-	wait, ok = l.inner.Admit(key)
-	switch {
-	case !ok || l.shared == nil && l.paced == nil:
+	if wait, ok = l.inner.Admit(key); !ok || l.shared == nil {
 		return wait, ok
-	case l.shared != nil:
-		wait, ok = l.shared.take()
-	default:
-		wait, ok = l.paced.take(key)
 	}
-	if !ok {
+	if wait, ok = l.shared.take(key); !ok {
 		l.inner.Undo(key)
 	}
 	return wait, ok
@@ -191,32 +172,29 @@ func (l *Limiter) admit(key string) (wait time.Duration, ok bool) {
 func (l *Limiter) undo(key string) {
 	l.inner.Undo(key)
 	if l.shared != nil {
-		l.shared.giveBack()
-	}
-	if l.paced != nil {
-		l.paced.giveBack(key)
+		l.shared.giveBack(key)
 	}
 }
 
 // ended ends a call.
 func (l *Limiter) ended(key string, took time.Duration, o limit.Outcome, after time.Duration) {
 	l.inner.Ended(key, took, o, after)
-	if l.paced != nil && o == limit.Refused && after > 0 {
-		l.paced.hold(key, min(after, maxHold))
+	if l.shared != nil && l.by != nil && o == limit.Refused && after > 0 {
+		l.shared.hold(key, min(after, maxHold))
 	}
 }
 
 // Hold lets nothing of a key begin for that long: here at once, and in the other
 // processes once the store has recorded it. It is for downstreams that say how long to
-// stay away by other means than the error of a call. The limiter must have a Pacer.
+// stay away by other means than the error of a call. The limiter must be Shared.
 func (l *Limiter) Hold(key string, length time.Duration) error {
-	if l.paced == nil {
-		return fmt.Errorf("limit %q: a hold for all processes needs a pacer", l.name)
+	if l.shared == nil {
+		return fmt.Errorf("limit %q: a hold for all processes needs a shared rate", l.name)
 	}
 	if length <= 0 || length > pawl.MaxDelay {
 		return fmt.Errorf("limit %q: a hold of %v; it goes from 0 to %v", l.name, length, pawl.MaxDelay)
 	}
-	l.paced.hold(key, length)
+	l.shared.hold(key, length)
 	return nil
 }
 
@@ -319,15 +297,11 @@ func (l *Limiter) Set(rate float64, burst, concurrency int) error {
 	if err := l.Check(rate, burst, concurrency); err != nil {
 		return err
 	}
-	c := limit.Config{Rate: rate, Burst: burst, Concurrency: concurrency}
 	if l.shared != nil {
 		l.shared.set(rate, burst)
-		c.Rate, c.Burst = 0, 0
 	}
-	if l.paced != nil {
-		l.paced.set(rate, burst)
-	}
-	l.inner.Set(c) // which keeps what is not a number
+	// It keeps what is not a number.
+	l.inner.Set(limit.Config{Rate: rate, Burst: burst, Concurrency: concurrency})
 	l.notifyChange(nil)
 	return nil
 }
@@ -355,11 +329,8 @@ type LimitSnapshot struct {
 // Snapshot returns the state of the limiter.
 func (l *Limiter) Snapshot() LimitSnapshot {
 	s := l.inner.State()
-	if l.shared != nil {
-		s.Config.Rate = l.shared.perSecond()
-	}
 	return LimitSnapshot{
-		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil || l.paced != nil, Keyed: l.by != nil,
+		Name: l.name, Rate: s.Config.Rate, Shared: l.shared != nil, Keyed: l.by != nil,
 		Concurrency: s.Config.Concurrency,
 		Buckets:     s.Buckets, Running: s.InFlight, Window: s.Size, Least: s.Least,
 		HeldBack: l.held.Load(), Limited: s.Limited,

@@ -356,7 +356,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	})
 	for _, want := range []string{
 		"needs a name", "a burst needs a rate", "concurrency -1", "adaptive up to -1", "AIMD starts at -1", "AIMD cuts to 2",
-		"shared by a pacer", "shared, but there is no rate",
+		"shared by all processes, but there is no rate",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in: %v", want, err)
@@ -373,16 +373,20 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 
 // TestSharedRate: dispatchers over one store keep a rate together, and use it up.
 func TestSharedRate(t *testing.T) {
-	for _, rate := range []float64{2, 50, 300} {
+	for _, rate := range []float64{2, 50, 300, -50} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			bubble(t, func(r *rig) {
 				var c crowd
+				var shared store.Shared = r.mem
+				if rate < 0 { // by entries alone
+					rate, shared = -rate, &entries{Shared: r.mem}
+				}
 				r.append(numbered("a", int(30*rate))...)
 				cfg := limited(16, func(context.Context, *pawl.Delivery) error { c.enter("")(); return nil })
 				for range 3 {
 					cfg.Topics = []dispatch.Topic{cfg.Topics[0]}
 					cfg.Topics[0].Limits = []*dispatch.Limiter{limiter(t,
-						dispatch.LimitConfig{Rate: rate, Shared: r.mem})}
+						dispatch.LimitConfig{Rate: rate, Shared: shared})}
 					_, stop, done := r.start(cfg)
 					defer func() {
 						stop()
@@ -415,7 +419,7 @@ func TestSharedRateWithoutItsStore(t *testing.T) {
 	})
 }
 
-// entries is the state of a store that may be down.
+// entries is the state of a store that has no paces, and may be down.
 type entries struct {
 	store.Shared
 	mu   sync.Mutex
@@ -426,6 +430,10 @@ func (e *entries) set(down bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.down = down
+}
+
+func (e *entries) Reserve(context.Context, ...store.Pace) ([]store.Paced, error) {
+	return nil, &store.Error{Op: "reserve", Code: store.ErrUnsupported}
 }
 
 func (e *entries) GetState(ctx context.Context, key string) (store.Entry, error) {

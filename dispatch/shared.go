@@ -2,182 +2,284 @@ package dispatch
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch/internal/limit"
 	"github.com/pawl-dev/pawl/store"
 )
 
-// sharedRate is a rate for all processes over a store. Its entry in the state of the
-// store is the theoretical arrival time of the generic cell rate algorithm (ITU-T
-// I.371), by the store's clock. A process moves it ahead by the permits of a tenth of a
-// second, and hands those out when their time has come. Each reservation takes the next
-// place, so processes take turns.
+// sharedRate is a rate by key for all processes over a store; a rate for all has the one
+// key "". It asks the store for what may begin soon, all keys that are waited for in one
+// call, and leaves to others what would have to wait for longer.
 type sharedRate struct {
-	entries store.Shared
-	key     string
+	store store.Shared
+	name  string
+	keyed bool
+	moved func() // something may begin that could not
 
-	mu       sync.Mutex
-	rate     float64
-	burst    int
-	grants   []grant   // one in use, and one to follow
-	fetching time.Time // since when the store is asked; zero: it is not
-	again    time.Time // when to ask it again
+	mu      sync.Mutex
+	rate    float64
+	burst   int
+	keys    map[string]*sharedKey
+	asked   map[string]bool          // keys to ask for
+	holds   map[string]time.Duration // holds to tell
+	asking  bool                     // the store is asked, or about to be
+	sweepAt int
 }
 
-// grant is permits of one reservation.
-type grant struct {
+// sharedKey is what is known of a key.
+type sharedKey struct {
 	left        int
-	from, until time.Time // until is when they expire: unused permits are lost
+	from, until time.Time // when the permits that are left begin and cease to count
+	again       time.Time // when to ask the store again
 }
 
 const (
 	share     = 100 * time.Millisecond // how much of a rate a process takes at once
 	keepShare = time.Second            // how long it may use that
-	inFront   = 10                     // reservations that may lie in front of one's own
 	fetchTime = 5 * time.Second        // of a call of the store, at most
+	maxHold   = time.Hour              // for which a downstream may close its key by what it answers
+	keySweep  = 1024                   // how many keys there may be before idle ones are looked for
 )
 
-// take takes a permit; otherwise wait is how long until it is worth asking again.
-// It does no I/O: what is missing is fetched in the background.
-func (s *sharedRate) take() (wait time.Duration, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	g := s.current(now)
-	if g == nil {
-		s.ask(now)
-		if s.fetching.IsZero() {
-			return max(s.again.Sub(now), time.Millisecond), false
-		}
-		return max(now.Sub(s.fetching)/4, time.Millisecond), false
+func newSharedRate(c *LimitConfig, moved func()) *sharedRate {
+	s := &sharedRate{
+		store: c.Shared, name: c.Name, keyed: c.By != nil, moved: moved,
+		asked: map[string]bool{}, holds: map[string]time.Duration{}, sweepAt: keySweep,
 	}
-	if early := g.from.Sub(now); early > 0 {
-		return early, false
-	}
-	if g.left--; g.left <= s.portion()/2 && len(s.grants) < 2 {
-		s.ask(now)
-	}
-	return 0, true
+	s.set(c.Rate, c.Burst)
+	return s
 }
 
-// current is the grant in use, or nil.
-func (s *sharedRate) current(now time.Time) *grant {
-	for len(s.grants) > 0 {
-		if g := &s.grants[0]; g.left > 0 && now.Before(g.until) {
-			return g
-		}
-		s.grants = s.grants[1:]
+// set changes the rate. One for all is spent in portions: its burst is one of them at least.
+func (s *sharedRate) set(rate float64, burst int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rate, s.burst, s.keys = rate, burst, map[string]*sharedKey{}
+	if burst == 0 || !s.keyed {
+		s.burst = max(burst, s.portion())
+	}
+}
+
+// checkShared refuses rates that no store can keep.
+func checkShared(rate float64, burst int) error {
+	if rate == 0 {
+		return errors.New("shared by all processes, but there is no rate")
+	}
+	if float64(max(burst, 1))/rate > pawl.MaxDelay.Seconds()/2 {
+		return fmt.Errorf("a burst of %d at %v a second takes too long", burst, rate)
 	}
 	return nil
 }
 
-// ask asks the store for permits, unless it is being asked.
-func (s *sharedRate) ask(now time.Time) {
-	if s.fetching.IsZero() && !now.Before(s.again) {
-		s.fetching = now
-		go s.fetch(s.rate, s.burst, s.portion())
+// portion is how many permits a process takes at once. The caller holds mu.
+func (s *sharedRate) portion() int { return max(int(s.rate*share.Seconds()), 1) }
+
+// at is the state of a key. The caller holds mu.
+func (s *sharedRate) at(key string, now time.Time) *sharedKey {
+	k := s.keys[key]
+	if k != nil {
+		return k
 	}
+	if len(s.keys) >= s.sweepAt {
+		maps.DeleteFunc(s.keys, func(of string, k *sharedKey) bool {
+			return !s.asked[of] && now.After(k.again) && !k.has(now)
+		})
+		s.sweepAt = max(2*len(s.keys), keySweep)
+	}
+	k = &sharedKey{}
+	s.keys[key] = k
+	return k
+}
+
+// has reports whether permits are left.
+func (k *sharedKey) has(now time.Time) bool { return k.left > 0 && now.Before(k.until) }
+
+// take takes a permit; otherwise wait is how long until it is worth asking again, 0 for
+// when the store has answered. It does no I/O.
+func (s *sharedRate) take(key string) (wait time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	k := s.at(key, now)
+	if k.has(now) {
+		if early := k.from.Sub(now); early > 0 {
+			return early, false
+		}
+		k.left--
+		return 0, true
+	}
+	if early := k.again.Sub(now); early > 0 {
+		return early, false
+	}
+	s.asked[key] = true
+	s.ask()
+	return 0, false
 }
 
 // giveBack takes a take back.
-func (s *sharedRate) giveBack() {
+func (s *sharedRate) giveBack(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.grants) > 0 {
-		s.grants[0].left++
-	}
+	s.at(key, time.Now()).left++
 }
 
-// room is how many permits there will be within a while, as far as one can tell;
-// and if there are none, how long until there may be.
+// room is how many permits of a rate for all there will be within a while, as far as one
+// can tell; and if there are none, how long until there may be.
 func (s *sharedRate) room(while time.Duration) (n int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	opens := s.again.Sub(now)
-	if g := s.current(now); g != nil {
-		if opens = g.from.Sub(now); opens <= while {
-			return g.left, 0
-		}
+	k := s.at("", now)
+	n, wait = s.portion(), k.again.Sub(now)
+	if k.has(now) {
+		n, wait = k.left, k.from.Sub(now)
 	}
-	if opens > while {
-		return 0, opens
+	if wait > while {
+		return 0, wait
 	}
-	return s.portion(), 0
+	return n, 0
 }
 
-func (s *sharedRate) set(rate float64, burst int) {
+// hold lets nothing of a key begin for a while.
+func (s *sharedRate) hold(key string, length time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rate, s.burst, s.again, s.grants = rate, burst, time.Time{}, nil
-}
-
-func (s *sharedRate) perSecond() float64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rate
-}
-
-// portion is how many permits a process takes at once.
-func (s *sharedRate) portion() int { return max(int(s.rate*share.Seconds()), 1) }
-
-// fetch asks the store for n permits. While it can't be asked there are none.
-func (s *sharedRate) fetch(rate float64, burst, n int) {
-	ctx, cancel := context.WithTimeout(context.Background(), fetchTime)
-	defer cancel()
-	from, err := s.reserve(ctx, n, rate, max(burst, n))
 	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fetching = time.Time{}
-	switch {
-	case s.rate != rate: // the rate was changed meanwhile
-	case errors.Is(err, store.ErrConflict): // another process was quicker
-		s.again = now.Add(time.Duration(rand.Float64() * float64(share) / 10))
-	case err != nil:
-		s.again = now.Add(keepShare)
-	case from.IsZero(): // too many are in front
-		s.again = now.Add(share)
-	default:
-		until := limit.Later(now, from).Add(max(keepShare, time.Duration(float64(time.Second)/rate)))
-		s.grants = append(s.grants, grant{n, from, until})
+	k := s.at(key, now)
+	k.left, k.again = 0, limit.Later(k.again, now.Add(length))
+	s.holds[key] = max(s.holds[key], length)
+	s.ask()
+}
+
+// ask sees to it that the store is asked. The caller holds mu.
+func (s *sharedRate) ask() {
+	if !s.asking {
+		s.asking = true
+		go s.fetch()
 	}
 }
 
-// reserve moves the entry ahead by n permits and returns when they begin to count;
-// zero if they would too late.
-func (s *sharedRate) reserve(ctx context.Context, n int, rate float64, burst int) (from time.Time, err error) {
-	e, err := s.entries.GetState(ctx, s.key)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return from, err
+// fetch asks the store until there is nothing to ask.
+func (s *sharedRate) fetch() {
+	for {
+		keys, paces := s.next()
+		if len(keys) == 0 {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), fetchTime)
+		answers, err := s.store.Reserve(ctx, paces...)
+		if errors.Is(err, store.ErrUnsupported) {
+			answers, err = reserveByEntries(ctx, s.store, paces)
+		}
+		cancel()
+		s.answered(keys, paces, answers, err)
+		s.moved()
 	}
-	now, err := s.entries.Clock(ctx)
-	if err != nil {
-		return from, err
+}
+
+// next returns the paces of one call: holds first, because they affect the permits.
+func (s *sharedRate) next() (keys []string, paces []store.Pace) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	every := time.Duration(math.Ceil(1e6/s.rate)) * time.Microsecond
+	n := min(s.portion(), s.burst)
+	for key, length := range s.holds {
+		keys = append(keys, key)
+		paces = append(paces, store.Pace{Key: s.stored(key), Every: every, Burst: s.burst, Hold: length})
 	}
-	here := time.Now()
-	each := func(n int) time.Duration { return time.Duration(math.Ceil(float64(n) * float64(time.Second) / rate)) }
-	most := inFront * max(share, each(n))
-	next := now.Add(-each(burst))
-	// A time that is further ahead than places can be is of another rate, or from
-	// before the store's clock was set back.
-	if at, err := strconv.ParseInt(string(e.Value), 10, 64); err == nil {
-		if t := time.UnixMicro(at); t.After(next) && !t.After(now.Add(most+each(n))) {
-			next = t
+	clear(s.holds)
+	if len(keys) == 0 {
+		keys = slices.Collect(maps.Keys(s.asked))
+		for _, key := range keys {
+			paces = append(paces, store.Pace{Key: s.stored(key), Every: every, Burst: s.burst, N: n, Within: heldFor})
 		}
 	}
-	// A permit counts from its place in the sequence on, and burst earlier.
-	next = next.Add(each(n))
-	early := max(next.Sub(now), 0)
-	if early > most {
-		return from, nil
+	if len(keys) > store.MaxBatch { // the others when they ask again
+		keys, paces = keys[:store.MaxBatch], paces[:store.MaxBatch]
 	}
-	_, err = s.entries.PutState(ctx, s.key, []byte(strconv.FormatInt(next.UnixMicro(), 10)), e.Version, "limit")
-	return here.Add(early), err
+	s.asking = len(keys) > 0
+	return keys, paces
+}
+
+// stored is the name of a key in the store. A rate for all has one for each rate, so that a
+// new rate counts at once.
+func (s *sharedRate) stored(key string) string {
+	if !s.keyed {
+		key = strconv.FormatFloat(s.rate, 'g', -1, 64)
+	}
+	if name := s.name + "/" + key; len(entryPrefix+name) <= store.MaxStateKey {
+		return name
+	}
+	sum := sha256.Sum256([]byte(key))
+	return s.name + "/" + hex.EncodeToString(sum[:])
+}
+
+// answered takes in what the store said. While it can't be asked nothing begins.
+func (s *sharedRate) answered(keys []string, paces []store.Pace, answers []store.Paced, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for i, key := range keys {
+		k := s.at(key, now)
+		if paces[i].N > 0 {
+			delete(s.asked, key)
+		}
+		switch {
+		case err != nil:
+			k.again = limit.Later(k.again, now.Add(keepShare))
+		case answers[i].Taken && paces[i].N > 0:
+			if k.again.After(now) {
+				continue // held meanwhile
+			}
+			k.left, k.from = paces[i].N, now.Add(answers[i].Wait)
+			k.until = k.from.Add(keepShare)
+		default:
+			k.again = limit.Later(k.again, now.Add(answers[i].Wait))
+		}
+	}
+}
+
+// entryPrefix begins the names of the entries of rates.
+const entryPrefix = "limit/"
+
+// reserveByEntries is Reserve over a store that has entries, but no paces: the time of a
+// key is in an entry, and of several processes the quickest has its turn.
+func reserveByEntries(ctx context.Context, s store.Shared, paces []store.Pace) ([]store.Paced, error) {
+	answers := make([]store.Paced, len(paces))
+	for i := range paces {
+		p := &paces[i]
+		e, err := s.GetState(ctx, entryPrefix+p.Key)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		now, err := s.Clock(ctx)
+		if err != nil {
+			return nil, err
+		}
+		at, _ := strconv.ParseInt(string(e.Value), 10, 64)
+		ahead, answer := p.Advance(max(time.UnixMicro(at).Sub(now), 0))
+		if answer.Taken {
+			next := strconv.FormatInt(now.Add(ahead).UnixMicro(), 10)
+			_, err = s.PutState(ctx, entryPrefix+p.Key, []byte(next), e.Version, "limit")
+		}
+		if errors.Is(err, store.ErrConflict) {
+			answer, err = store.Paced{Wait: time.Duration(rand.Float64() * float64(share) / 10)}, nil
+		}
+		if answers[i] = answer; err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
 }

@@ -99,7 +99,7 @@ func main() {
 	var processes sync.WaitGroup
 	for range 2 {
 		perDomain, err := dispatch.NewLimiter(dispatch.LimitConfig{
-			Name: "domains", By: func(*pawl.Delivery) string { return "example" }, Rate: rate, Burst: 1, Pacer: s,
+			Name: "domains", By: func(*pawl.Delivery) string { return "example" }, Rate: rate, Burst: 1, Shared: s,
 		})
 		must(err)
 		d, err := dispatch.New(s, dispatch.Config{UntilEmpty: true, Topics: []dispatch.Topic{{

@@ -153,13 +153,8 @@ func (w *walker) checkLimit(l *node) {
 	if burst := l.at("burst"); burst != nil && !rated {
 		w.refuse(burst, "add a rate, or leave it out", "goes with a rate")
 	}
-	shared := l.at("shared")
-	switch {
-	case !get[bool](l, "shared"):
-	case !rated:
-		w.refuse(shared, "add a rate, or leave it out", "goes with a rate: that is what processes share")
-	case l.at("by") != nil && !l.at("by").bad && get[string](l, "by") != ByAll:
-		w.refuse(shared, "for a rate by key that processes share, use order: key and a hold", "goes with by: all only")
+	if get[bool](l, "shared") && !rated {
+		w.refuse(l.at("shared"), "add a rate, or leave it out", "goes with a rate: that is what processes share")
 	}
 }
 

@@ -196,7 +196,7 @@ func limitShape() *shape {
 		{name: "concurrency", doc: "Deliveries at once.", defDoc: "no limit", live: true, shape: whole(1, 1_000_000)},
 		{name: "adaptive", doc: "Learn from refusals how many may be in flight at once, up to this many.",
 			defDoc: "not learned", shape: whole(1, 100_000)},
-		{name: "shared", doc: "All processes of the store share the rate; goes with `by: all`.", def: "false",
+		{name: "shared", doc: "All processes of the store share the rate.", def: "false",
 			shape: shape{kind: boolean}},
 	}}
 }

@@ -275,12 +275,12 @@ policy: {overrides: [{match: {kind: Service}, alert: error}]}
 func TestLimits(t *testing.T) {
 	c := load(t, `
 limits:
-  mailhost: {rate: 90/m, burst: 3, shared: true}
+  mailhost: {rate: 90/m, burst: 3, by: key, shared: true}
   tenants: {by: "header:tenant", concurrency: 2}
 topics:
   mail: {handler: exec, command: cat, limits: [mailhost, tenants], adaptive: true}
 `, nil)
-	want := []Limit{{Name: "mailhost", By: ByAll, PerSecond: 1.5, Burst: 3, Shared: true},
+	want := []Limit{{Name: "mailhost", By: ByKey, PerSecond: 1.5, Burst: 3, Shared: true},
 		{Name: "tenants", By: "header:tenant", Concurrency: 2}}
 	if !slices.Equal(c.Limits, want) {
 		t.Errorf("limits are %+v", c.Limits)
@@ -297,7 +297,7 @@ limits:
   torn:
     concurrency: 3
     burst: 2               # 12 limits.torn.burst: goes with a rate
-  alone: {rate: 1/s, by: key, shared: true} # 39 limits.alone.shared: goes with by: all
+  alone: {concurrency: 1, shared: true} # 35 limits.alone.shared: goes with a rate
   slow: {rate: 5/1d}     # 16 limits.slow.rate: must be between one in 10000s and 1000000/s (got "5/1d"); for no limit
   fast: {rate: 2000000/s} # 16 limits.fast.rate: must be between one in 10000s
   odd: {rate: 1/s, by: chance} # 24 limits.odd.by: must be all, key, topic, or header:NAME

@@ -14,7 +14,7 @@ import (
 // paced is a limit by the key of a message that processes share.
 func paced(t *testing.T, p store.Shared, rate float64) *dispatch.Limiter {
 	t.Helper()
-	return limiter(t, dispatch.LimitConfig{Rate: rate, Burst: 1, Pacer: p, By: byHost})
+	return limiter(t, dispatch.LimitConfig{Rate: rate, Burst: 1, Shared: p, By: byHost})
 }
 
 // byHost tells messages apart by the first byte of their body, which is no lane.
@@ -143,8 +143,8 @@ func TestAcquirePaced(t *testing.T) {
 func TestPacedConfig(t *testing.T) {
 	bubble(t, func(r *rig) {
 		for _, wrong := range []dispatch.LimitConfig{
-			{Rate: 1, Pacer: r.mem}, {Pacer: r.mem, By: byHost}, {Rate: 1, Pacer: r.mem, Shared: r.mem, By: byHost},
-			{Rate: 1e-9, Pacer: r.mem, By: byHost},
+			{Shared: r.mem}, {Shared: r.mem, By: byHost},
+			{Rate: 1e-9, Shared: r.mem, By: byHost},
 		} {
 			wrong.Name = "l"
 			if _, err := dispatch.NewLimiter(wrong); err == nil {
