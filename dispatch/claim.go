@@ -272,6 +272,7 @@ func (c *claim) measure(p plan) {
 		for i := range c.runs {
 			if r := &c.runs[i]; r.topic.Name == w.Topic {
 				r.topic.low.see(r.current().Priority)
+				r.topic.perRun += (float64(len(r.ds)) - r.topic.perRun) / 16
 				n += len(r.ds)
 			}
 		}

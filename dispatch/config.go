@@ -104,6 +104,9 @@ type Topic struct {
 	Lease time.Duration
 	// PollMax bounds the pause between claims of this topic in place of [Config.PollMax]; 0: that one.
 	PollMax time.Duration
+	// Room, if not nil, says how much a handler that keeps a queue takes, of Concurrency at most. Topics may share one.
+	// [Dispatcher.Wake] tells that there is room where there was none.
+	Room *Room
 	// Limits bound what the handlers ask of their downstreams. Each must allow a
 	// call before it begins. A batch counts as one call, and its limits have no By.
 	Limits []*Limiter
@@ -126,6 +129,13 @@ type Topic struct {
 	// Settings are declared when Run starts, if anything but the name is set: they hold
 	// from then on, for all processes. Name may be left out.
 	Settings store.Declaration
+}
+
+// Room is what a handler with a queue of its own takes. Lanes returns how many lanes it welcomes, those that it has
+// included, how many of them must be free to be worth a claim, and of how many messages each should be. It must not
+// call the dispatcher.
+type Room struct {
+	Lanes func() (lanes, worth, run int)
 }
 
 const (

@@ -16,7 +16,7 @@ import (
 func (t *topic) probeDue(seldom time.Duration) time.Duration {
 	reserved := t.reservedFree() > 0 && !t.barred()
 	switch {
-	case t.pace.woken && (t.waitingRuns > 0 || reserved):
+	case t.pace.woken && (t.waitingRuns > 0 || reserved || t.Room != nil):
 		return t.pace.probed + max(t.pace.gap, probeGap)
 	case reserved:
 		return t.pace.probed + seldom

@@ -40,6 +40,7 @@ type topic struct {
 	workers int       // goroutines, idle ones included, zombies not
 	waking  int       // woken and not yet at work
 
+	perRun   float64       // how many messages a run brings, moving
 	mean     time.Duration // of a handler's time per message, moving
 	measured bool
 	pace     pace
@@ -91,6 +92,10 @@ func (t *topic) ahead() int {
 // runLength is how many messages of one lane to ask for: as many as take a
 // short time, so that a lane with much work does not hold on to a slot.
 func (t *topic) runLength() int {
+	if t.Room != nil {
+		_, _, run := t.Room.Lanes()
+		return run
+	}
 	if !t.measured {
 		return 1
 	}
@@ -106,11 +111,34 @@ func (t *topic) freeSlots() int {
 // would stay idle count at once, work ahead only when half of it is used up: so
 // that quick handlers get large batches, and slow ones hold nothing.
 func (t *topic) room() int {
+	n := t.space()
+	if t.Room != nil {
+		n = min(n, t.welcome())
+	}
 	if len(t.Limits) == 0 {
-		return t.space()
+		return max(n, 0)
 	}
 	allowed, _, _ := t.allowed()
-	return max(min(t.space(), allowed*t.batch()-t.waiting-t.asked), 0)
+	return max(min(n, allowed*t.batch()-t.waiting-t.asked), 0)
+}
+
+// welcome is how many messages a handler with a queue of its own still takes. What topics
+// that share its room have counts, and each of them claims its share.
+func (t *topic) welcome() int {
+	lanes, worth, _ := t.Room.Lanes()
+	asked, topics := 0, 0
+	for _, o := range t.of.topics {
+		if o.Room == t.Room {
+			lanes -= o.running + o.waitingRuns
+			asked += o.asked
+			topics++
+		}
+	}
+	if lanes < worth {
+		return 0
+	}
+	n := int(float64(lanes)*max(t.perRun, 1)) - asked
+	return (n + topics - 1) / topics
 }
 
 // space is the room that slots and work ahead leave, whatever the limits say.

@@ -207,11 +207,6 @@ func TestPipeStartsAgainAfterAChildHadEnough(t *testing.T) {
 	}
 }
 
-func room(p *pipe.Pipe) int {
-	lanes, _ := p.Room()
-	return lanes
-}
-
 func TestPipeKillsForAnEndedContext(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, pipe.Config{Command: worker("unbuffered"), InFlight: 4})
@@ -221,10 +216,10 @@ func TestPipeKillsForAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	hung := make(chan error, 1)
 	go func() { hung <- p.Handle(ctx, message("hung", "do hang")) }()
-	eventually(t, "the child holds it", func() bool { return room(p) == 3 })
+	eventually(t, "the child holds it", func() bool { return p.Stats().Held == 1 })
 	beside := make(chan []error, 1)
 	go func() { beside <- handle(t.Context(), p, "a", "b") }()
-	eventually(t, "the child holds the others, too", func() bool { return room(p) == 1 })
+	eventually(t, "the child holds the others, too", func() bool { return p.Stats().Held == 3 })
 	cancel(pawl.ErrDeadline)
 	if err := <-hung; !errors.Is(err, pawl.ErrDeadline) {
 		t.Errorf("got %v", err)

@@ -138,7 +138,6 @@ func (c *child) take(answers []answer) {
 		}
 	}
 	c.feed()
-	p.hasRoom()
 }
 
 // overtook reports whether the child answered k and still holds what it got before.

@@ -145,8 +145,11 @@ func (c *child) rise(program *process.Process) {
 	c.out, c.sent, c.answers = c.out[:0], 0, 0
 	c.window.restart()
 	c.feed()
-	p.hasRoom()
+	up := p.up
 	p.mu.Unlock()
+	if up != nil {
+		up()
+	}
 }
 
 // lower ends the writing to a child that has ended.

@@ -87,7 +87,7 @@ type Pipe struct {
 	unready  int   // starts that came to nothing, of all children, since the last answer
 	failing  error // there were too many of them
 	stats    Stats
-	room     func() // called when there may be room again
+	up       func() // called when a child is ready
 }
 
 // Stats has counts of what went wrong, and the current state.
@@ -101,6 +101,7 @@ type Stats struct {
 	Unknown  int // verdicts with members that are unknown
 	Regiven  int // deliveries given again after their child ended
 	Window   int // deliveries that all children together may hold now
+	Held     int // deliveries that they hold
 }
 
 // Plus adds what an earlier pipe counted.
@@ -231,7 +232,7 @@ func (p *Pipe) enqueue(k *call) {
 		return 1
 	})
 	p.queue = slices.Insert(p.queue, at, k)
-	if lanes, _ := p.roomNow(); p.config.Rank != nil && lanes < -p.atHandLimit() {
+	if p.config.Rank != nil && p.free() < -p.atHandLimit() {
 		last := len(p.queue) - 1
 		p.queue[last].finish(outcome{err: handler.HandBack("released in favour of a better rank")})
 		p.queue = slices.Delete(p.queue, last, last+1)
@@ -284,49 +285,43 @@ func (p *Pipe) atHandLimit() int {
 	return n
 }
 
-// Room returns how many more lanes are welcome: those of which children would
-// take a message at once, and those to be at hand for what they do in a short
-// time, lest they wait for a claim. It can be negative. run is how many messages
-// of each should come.
-func (p *Pipe) Room() (lanes, run int) {
+// Room returns how many lanes are welcome, those that are here included: those of which
+// children take a message at once, and those to be at hand for what they do in a short
+// time, lest they wait for a claim. worth is how much room is worth a claim: one lane
+// where children are slow, and what they do in a moment where they are quick. run is how
+// many messages of each lane should come.
+func (p *Pipe) Room() (lanes, worth, run int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lanes, worth := p.roomNow()
-	if worth > 1 {
-		return lanes, quickRun
-	}
-	return lanes, 1
-}
-
-// roomNow also says how much room is worth a claim: one lane where children are
-// slow, and what they do in a moment where they are quick.
-func (p *Pipe) roomNow() (lanes, worth int) {
-	lanes = -len(p.queue)
 	for _, c := range p.children {
-		lanes -= len(c.held) + len(c.suspects)
 		if c.up {
 			lanes += c.window.size + c.window.within(atHand)
 			worth += c.window.within(quick)
 		}
 	}
-	return lanes, max(worth, 1)
+	if worth > 1 {
+		return lanes, worth, quickRun
+	}
+	return lanes, 1, 1
 }
 
-// OnRoom sets what is called when there is room again that is worth a claim. It
-// must neither block nor call the pipe.
-func (p *Pipe) OnRoom(f func()) {
+// free is how many more lanes are welcome. It can be negative.
+func (p *Pipe) free() (lanes int) {
+	lanes = -len(p.queue)
+	for _, c := range p.children {
+		lanes -= len(c.held) + len(c.suspects)
+		if c.up {
+			lanes += c.window.size + c.window.within(atHand)
+		}
+	}
+	return lanes
+}
+
+// OnUp sets what is called when a child is ready: there is room.
+func (p *Pipe) OnUp(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.room = f
-}
-
-func (p *Pipe) hasRoom() {
-	if p.room == nil {
-		return
-	}
-	if lanes, worth := p.roomNow(); lanes >= worth {
-		p.room()
-	}
+	p.up = f
 }
 
 // Broken is closed when the pipe gives up; Err says why.
@@ -360,6 +355,7 @@ func (p *Pipe) Stats() Stats {
 	s := p.stats
 	for _, c := range p.children {
 		s.Window += c.window.size
+		s.Held += len(c.held)
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/dispatch"
@@ -185,29 +186,45 @@ func (d *Daemon) build() error {
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
 		return err
 	}
-	gates, replies := map[string]*claimGate{}, hook.NewReplies()
+	replies := hook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
 		c, err := newServedTopic(t, d.programs, replies, d.limits)
 		if err != nil {
 			return fmt.Errorf("topic %s: %w", t.Name, err)
 		}
-		d.served, gates[t.Name] = append(d.served, c), &c.gate
+		d.served = append(d.served, c)
 		topics = append(topics, c.dispatched())
 	}
 	topics = d.Tracer.Topics(append(topics, d.host.Topics()...), objectives(d.Config.Topics))
 	declared := newDeclaring(d.store, d.owner(), d.Logger)
-	d.dispatcher, err = dispatch.New(newGated(declared, gates, replies.Settled), dispatch.Config{
+	d.dispatcher, err = dispatch.New(&telling{declared, replies.Settled}, dispatch.Config{
 		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
 		Events: d.events, Version: d.Version, DrainTimeout: d.Config.Drain,
 	})
-	if err != nil {
-		return err
+	return err
+}
+
+// telling is a store that calls settled with what was settled, or never will be.
+type telling struct {
+	store.Store
+	settled func(...pawl.Token)
+}
+
+// Unwrap returns the store behind it.
+func (s *telling) Unwrap() store.Store { return s.Store }
+
+// Settle settles, and calls settled.
+func (s *telling) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
+	refused, err := s.Store.Settle(ctx, b)
+	if err == nil {
+		tokens := make([]pawl.Token, len(b.Items))
+		for i := range b.Items {
+			tokens[i] = b.Items[i].Token
+		}
+		s.settled(tokens...)
 	}
-	for _, c := range d.served {
-		c.gate.wake = func() { d.dispatcher.Wake(c.topic.Name) }
-	}
-	return nil
+	return refused, err
 }
 
 // objectives are how long messages should take, by topic.
@@ -241,7 +258,7 @@ func (d *Daemon) Address() string { return d.Front.Address() }
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.programs.close()
 	for _, c := range d.served {
-		c.start(ctx, d.store, c.gate.wake)
+		c.start(ctx, d.store, func() { d.dispatcher.Wake(c.topic.Name) })
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)

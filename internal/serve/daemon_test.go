@@ -91,7 +91,6 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 		if c.limit, c.limits, err = d.limits.of(&topic); err != nil {
 			t.Fatal(err)
 		}
-		c.gate.wake = func() {}
 		d.served, topics = append(d.served, c), append(topics, c.dispatched())
 	}
 	if d.dispatcher, err = dispatch.New(s, dispatch.Config{Topics: topics}); err != nil {

@@ -23,8 +23,8 @@ type runner interface {
 	// start begins what the handler needs; wake is to be called when claims are worth
 	// a try again. No Handle comes before.
 	start(ctx context.Context, s store.Store, wake func())
-	// room says how many more lanes are welcome; nil: slots say enough.
-	room() func() (lanes, run int)
+	// room is what the handler takes; nil: slots say enough.
+	room() *dispatch.Room
 	// slots is how many Handle may run at once, of a concurrency that was asked for.
 	slots(concurrency int) int
 	// resizes reports whether a reload may change the concurrency.
@@ -71,7 +71,7 @@ type plain struct {
 }
 
 func (plain) start(context.Context, store.Store, func()) {}
-func (plain) room() func() (lanes, run int)              { return nil }
+func (plain) room() *dispatch.Room                       { return nil }
 func (plain) slots(concurrency int) int                  { return concurrency }
 func (plain) resizes() bool                              { return true }
 func (plain) failing() error                             { return nil }
@@ -86,7 +86,6 @@ func (p plain) close() {
 type servedTopic struct {
 	runner
 	topic  config.Topic
-	gate   claimGate
 	limit  *dispatch.Limiter // its own
 	limits []*dispatch.Limiter
 }
@@ -97,9 +96,7 @@ func newServedTopic(t config.Topic, p *programs, replies *hook.Replies, all limi
 	if c.limit, c.limits, err = all.of(&t); err != nil {
 		return nil, err
 	}
-	if c.runner, err = newRunner(&t, p, replies); err == nil {
-		c.gate.room = c.room()
-	}
+	c.runner, err = newRunner(&t, p, replies)
 	return c, err
 }
 
@@ -108,15 +105,9 @@ func (c *servedTopic) dispatched() dispatch.Topic {
 	t := &c.topic
 	return dispatch.Topic{
 		Name: t.Name, Handler: c, Concurrency: c.slots(t.Concurrency), Reserved: t.Reserved,
-		Lease: t.Lease, Settings: t.Settings, Limits: c.limits,
+		Lease: t.Lease, Settings: t.Settings, Room: c.room(), Limits: c.limits,
 		Retries: t.Retries,
 	}
-}
-
-// Handle implements pawl.Handler.
-func (c *servedTopic) Handle(ctx context.Context, d *pawl.Delivery) error {
-	c.gate.begun()
-	return c.runner.Handle(ctx, d)
 }
 
 // programs starts those of handlers, and passes on what they write.
@@ -166,7 +157,7 @@ func (p *programs) forTopics(names ...string) *slog.Logger {
 }
 
 // pipeSlots is how many handlers of kept programs may run at once: how many should
-// is for the gate to say.
+// is for the pipe to say.
 func pipeSlots(children int) int { return 2 * children * pipe.MaxInFlight }
 
 // ranks returns the rank of deliveries as the store has it, with the ageing that

@@ -119,7 +119,7 @@ func (d *Daemon) health() Health {
 		if i < len(d.served) {
 			t.Handler = d.served[i].topic.Handler
 			if c := d.served[i]; !c.resizes() {
-				t.Concurrency = c.topic.Concurrency // its slots are for the gate to say
+				t.Concurrency = c.topic.Concurrency // its slots are for the pipe to say
 			}
 		}
 	}

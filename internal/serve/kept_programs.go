@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/internal/config"
@@ -52,7 +53,7 @@ func (k *keeper) start(ctx context.Context, s store.Store, wake func()) {
 	k.wg.Go(k.watch)
 }
 
-// slots implements runner: how many should run at once is for the gate to say.
+// slots implements runner: how many should run at once is for the pipe to say.
 func (k *keeper) slots(children int) int { return pipeSlots(children) }
 
 // resizes implements runner: the number of kept programs needs a restart.
@@ -61,7 +62,7 @@ func (k *keeper) resizes() bool { return false }
 // renew starts programs, and returns those before them.
 func (k *keeper) renew() (before *pipe.Pipe) {
 	p := k.programs.pipe(k.config, k.topic.Name)
-	p.OnRoom(k.wake)
+	p.OnUp(k.wake)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if before = k.current; before != nil {
@@ -121,8 +122,8 @@ func (k *keeper) program() *pipe.Pipe {
 }
 
 // room implements runner.
-func (k *keeper) room() func() (lanes, run int) {
-	return func() (lanes, run int) { return k.program().Room() }
+func (k *keeper) room() *dispatch.Room {
+	return &dispatch.Room{Lanes: func() (lanes, worth, run int) { return k.program().Room() }}
 }
 
 // Handle hands d to a program.

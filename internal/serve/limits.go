@@ -122,12 +122,3 @@ func (l *limit) kept(next config.Limit) (paths []string) {
 	}
 	return paths
 }
-
-// rateLimit is the limiter of a worker that begins no faster than a rate; none for 0.
-func rateLimit(perSecond float64) ([]*dispatch.Limiter, error) {
-	if perSecond == 0 {
-		return nil, nil
-	}
-	l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "limit", Rate: perSecond})
-	return []*dispatch.Limiter{l}, err
-}

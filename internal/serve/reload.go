@@ -178,7 +178,7 @@ func (d *Daemon) adjust(c *servedTopic, t config.Topic) (kept []string) {
 	} else if c.limit.Snapshot().Rate != t.PerSecond {
 		kept = append(kept, "topics."+t.Name+".limit")
 	}
-	c.gate.wake()
+	d.dispatcher.Wake(t.Name)
 	if t.Handler == c.topic.Handler && c.resizes() {
 		if err := d.dispatcher.Resize(t.Name, t.Concurrency); err != nil {
 			d.Logger.Warn("needs a restart: topics."+t.Name+".concurrency", "error", err)

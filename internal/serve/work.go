@@ -5,12 +5,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
-	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/policy"
@@ -62,13 +60,11 @@ type Worked struct {
 // ErrNeverReady ends a worker whose program never starts successfully.
 var ErrNeverReady = pipe.ErrNeverReady
 
-// worker is the parts of a worker. All its topics are behind one gate.
+// worker is the parts of a worker.
 type worker struct {
 	config   WorkConfig
 	programs *programs
-	gate     claimGate
 	pipe     *pipe.Pipe
-	handler  pawl.Handler
 }
 
 // Work carries out messages by programs until ctx ends, or the topics are empty
@@ -81,17 +77,15 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	}
 	defer programs.close()
 	w := &worker{config: c, programs: programs}
-	d, err := w.dispatcher(ctx, s)
+	d, err := w.dispatcher(s)
 	if err != nil {
 		return Worked{}, err
 	}
-	w.gate.wake = func() { d.Wake() }
 	if c.Pipe != "" {
 		w.pipe = programs.pipe(pipe.Config{
 			Command: c.Pipe, Children: c.Concurrency, InFlight: c.InFlight, Rank: ranks(ctx, s, c.Topics...),
 		}, c.Topics...)
-		w.handler, w.gate.room = w.pipe, w.pipe.Room
-		w.pipe.OnRoom(w.gate.wake)
+		w.pipe.OnUp(func() { d.Wake() })
 	}
 	err = w.run(ctx, d)
 	if w.pipe != nil {
@@ -100,64 +94,38 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 	return w.account(d, time.Since(began)), err
 }
 
-// dispatcher builds the runtime. With kept programs, how much is carried out at
-// once is for the gate to say. The worker drains when working ends.
-func (w *worker) dispatcher(working context.Context, s store.Store) (*dispatch.Dispatcher, error) {
+// dispatcher builds the runtime. With kept programs, how much is carried out at once is
+// for the pipe to say. Otherwise the dispatcher counts by topic; where there are several,
+// together they may not exceed the concurrency either.
+func (w *worker) dispatcher(s store.Store) (*dispatch.Dispatcher, error) {
 	c := &w.config
-	var handler pawl.Handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
-		w.gate.begun()
-		return w.handler.Handle(ctx, d)
-	})
-	slots := c.Concurrency
+	limit := dispatch.LimitConfig{Name: "limit", Rate: c.PerSecond}
+	handler, slots, room := w.programs.exec(c.Exec), c.Concurrency, (*dispatch.Room)(nil)
 	if c.Pipe != "" {
+		handler = pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error { return w.pipe.Handle(ctx, d) })
 		slots = pipeSlots(c.Concurrency)
-	} else {
-		w.handler = w.exec(working, len(c.Topics) > 1)
+		room = &dispatch.Room{Lanes: func() (lanes, worth, run int) { return w.pipe.Room() }}
+	} else if len(c.Topics) > 1 {
+		limit.Concurrency = c.Concurrency
 	}
-	limits, err := rateLimit(c.PerSecond)
-	if err != nil {
-		return nil, err
+	var limits []*dispatch.Limiter
+	if limit.Rate > 0 || limit.Concurrency > 0 {
+		l, err := dispatch.NewLimiter(limit)
+		if err != nil {
+			return nil, err
+		}
+		limits = append(limits, l)
 	}
-	topics, gates := make([]dispatch.Topic, len(c.Topics)), map[string]*claimGate{}
+	topics := make([]dispatch.Topic, len(c.Topics))
 	for i, name := range c.Topics {
 		settings := c.Declared
 		settings.Name = name
 		topics[i] = dispatch.Topic{Name: name, Handler: handler, Concurrency: slots, Lease: c.Lease, Settings: settings,
-			Limits: limits}
-		gates[name] = &w.gate
+			Room: room, Limits: limits}
 	}
-	return dispatch.New(newGated(newDeclaring(s, c.Owner, c.Logger), gates, nil), dispatch.Config{
+	return dispatch.New(newDeclaring(s, c.Owner, c.Logger), dispatch.Config{
 		Topics: c.Tracer.Topics(topics, nil), Policy: c.Policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger,
 		DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
-	})
-}
-
-// exec is the handler that starts programs. The dispatcher counts by topic; where
-// there are several, together they may not exceed the concurrency either. What waits
-// for that when working ends is given back: to the dispatcher it is under way already,
-// and a drain is to start nothing.
-func (w *worker) exec(working context.Context, several bool) pawl.Handler {
-	h := w.programs.exec(w.config.Exec)
-	if !several {
-		return h
-	}
-	slots := make(chan struct{}, w.config.Concurrency)
-	var inside atomic.Int64
-	w.gate.room = func() (lanes, run int) { return 2*w.config.Concurrency - int(inside.Load()), 0 }
-	return pawl.HandlerFunc(func(ctx context.Context, d *pawl.Delivery) error {
-		inside.Add(1)
-		defer func() { inside.Add(-1); w.gate.wake() }()
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-ctx.Done():
-			return handler.HandBack("no program was free")
-		case <-working.Done():
-		}
-		if working.Err() != nil { // even if a slot came free as well
-			return handler.HandBack("draining")
-		}
-		return h.Handle(ctx, d)
 	})
 }
 
