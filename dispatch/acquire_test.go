@@ -114,7 +114,7 @@ func TestAIMDIsChecked(t *testing.T) {
 		{Name: "a", AIMD: &dispatch.AIMD{}},
 		{Name: "a", Adaptive: 5, AIMD: &dispatch.AIMD{Factor: 1}},
 		{Name: "a", Adaptive: 5, AIMD: &dispatch.AIMD{Start: -1}},
-		{Name: "a", Adaptive: 5, AIMD: &dispatch.AIMD{}, Window: func() dispatch.Window { return nil }},
+		{Name: "a", Adaptive: 5, AIMD: &dispatch.AIMD{}, Size: func() float64 { return 1 }},
 	} {
 		if _, err := dispatch.NewLimiter(c); err == nil {
 			t.Errorf("%+v was taken", c)

@@ -11,19 +11,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// nothing is a window that lets nothing begin.
-type nothing struct{}
-
-func (nothing) Size() float64             { return 0 }
-func (nothing) Ended(dispatch.WindowCall) {}
-
 // A process whose limit lets nothing begin claims nothing, not even for reserved slots: what it held would be
 // out of the reach of others.
 func TestABarredTopicIsNotProbed(t *testing.T) {
 	bubble(t, func(r *rig) {
-		l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "gate", Window: func() dispatch.Window {
-			return nothing{}
-		}})
+		l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "gate", Size: func() float64 { return 0 }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -39,8 +39,10 @@ type LimitConfig struct {
 	Adaptive int
 	// AIMD, if not nil, learns it in steps, up to Adaptive.
 	AIMD *AIMD
-	// Window, if not nil, makes the windows that learn it instead.
-	Window func() Window
+	// Size, if not nil, says how many handlers may run at once on average, for a program that
+	// knows better. It is called often, must be quick and must not call the limiter. [Limiter.Set]
+	// tells that it has changed.
+	Size func() float64
 }
 
 // AIMD learns how many calls a downstream takes at once by additive increase and
@@ -76,21 +78,6 @@ func (a *AIMD) window(most int) func() limit.Window {
 	return func() limit.Window { return limit.NewSteps(c) }
 }
 
-// Window learns how many calls a downstream takes at once: Size says how many may
-// be under way on average, a fraction included, and Ended is told of each call
-// that has ended. Its methods are called one at a time.
-type Window = limit.Window
-
-// WindowCall describes a call that has ended to a [Window].
-type WindowCall = limit.Call
-
-// The outcomes of a call, as far as they concern the load of the downstream.
-const (
-	CallServed  = limit.Served  // it did its work
-	CallRefused = limit.Refused // it has too much to do
-	CallFailed  = limit.Failed  // something else went wrong
-)
-
 // Limiter bounds what is asked of a downstream. It may be used by several topics and
 // dispatchers of a process; the limit is for them together. What may not begin is held
 // back without taking a slot, for a moment; if the wait would be longer it is released
@@ -117,6 +104,8 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 	}
 	inner := c.inner()
 	switch {
+	case c.Size != nil:
+		inner.Window = func() limit.Window { return limit.Stated(c.Size) }
 	case c.AIMD != nil:
 		inner.Window = c.AIMD.window(c.Adaptive)
 	case c.Adaptive > 0:
@@ -132,7 +121,7 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 
 // inner is the limit of each bucket, as it is stated.
 func (c *LimitConfig) inner() limit.Config {
-	return limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Window: c.Window, Keyed: c.By != nil}
+	return limit.Config{Rate: c.Rate, Burst: c.Burst, Concurrency: c.Concurrency, Keyed: c.By != nil}
 }
 
 // validate reports everything that is wrong.
@@ -143,8 +132,7 @@ func (c *LimitConfig) validate() error {
 		faults.Add(checkShared(c.Rate, c.Burst))
 	}
 	faults.If(c.Adaptive < 0 || c.Adaptive > maxSlots, "adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots)
-	faults.If((c.Adaptive > 0 || c.AIMD != nil) && c.Window != nil,
-		"adaptive, and a window of its own: one of them learns")
+	faults.If((c.Adaptive > 0 || c.AIMD != nil) && c.Size != nil, "adaptive, and a size of its own: one of them counts")
 	if c.AIMD != nil {
 		faults.Add(c.AIMD.validate(c.Adaptive))
 	}

@@ -344,7 +344,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	for _, c := range []dispatch.LimitConfig{
 		{Rate: 1}, {Name: "a", Rate: -1}, {Name: "a", Burst: 3}, {Name: "a", Concurrency: -1},
 		{Name: "a", Adaptive: -1},
-		{Name: "a", Adaptive: 1, Window: func() dispatch.Window { return nil }},
+		{Name: "a", Adaptive: 1, Size: func() float64 { return 1 }},
 	} {
 		if _, err := dispatch.NewLimiter(c); err == nil {
 			t.Errorf("%+v", c)

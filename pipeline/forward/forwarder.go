@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -24,7 +25,8 @@ type forwarder struct {
 	rules  *rules
 	leader *leader
 	pacer  *pacer
-	gate   *sendGate
+	gate   *dispatch.Limiter
+	open   atomic.Bool // it is: this process leads
 	ranks  store.Topic // the formula of ageing, for messages that wait for a limit
 	admins []int64
 	prefix string

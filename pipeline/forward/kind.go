@@ -94,14 +94,14 @@ func check(_ string, s pipeline.Section) []pipeline.Fault {
 // build makes a pipeline of a section.
 func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	s := env.Section
-	gate, err := newGate(env.Name + ".leader")
-	if err != nil {
-		return nil, err
-	}
 	f := &forwarder{
-		env: env, api: newClient(s.Text("api_url"), s.Text("token")), gate: gate, prefix: s.Text("command_prefix"),
+		env: env, api: newClient(s.Text("api_url"), s.Text("token")), prefix: s.Text("command_prefix"),
 		moved: map[int64]int64{}, ranks: store.Topic{Ageing: s.Duration("ageing")},
 		pacer: newPacer(limitsOf(s.Section("limits"))),
+	}
+	var err error
+	if f.gate, err = dispatch.NewLimiter(dispatch.LimitConfig{Name: env.Name + ".leader", Size: f.gateSize}); err != nil {
+		return nil, err
 	}
 	var missing []string
 	pipeline.Need(env.Store, &f.state, "state", &missing)
@@ -121,7 +121,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	f.leader = &leader{
 		state: f.state, key: "forward/" + env.Name + "/leader", owner: env.Owner, logger: env.Logger,
 		pauses: f.pacer.pauses,
-		began:  f.beginToLead, ended: func() { gate.set(false); f.pacer.stop(callWait) },
+		began:  f.beginToLead, ended: func() { f.openGate(false); f.pacer.stop(callWait) },
 	}
 	once, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -156,7 +156,21 @@ func (f *forwarder) beginToLead(r *leadRecord, now time.Time) {
 		pauses[chat] = here.Add(time.UnixMilli(until).Sub(now))
 	}
 	f.pacer.start(here, pauses)
-	f.gate.set(true)
+	f.openGate(true)
+}
+
+// openGate opens or closes the gate: a process that does not lead claims nothing that is to be sent.
+func (f *forwarder) openGate(open bool) {
+	f.open.Store(open)
+	_ = f.gate.Set(0, 0, 0) // it has no numbers; this wakes those who wait for it
+}
+
+// gateSize is how many messages may be sent at once: any number, or none.
+func (f *forwarder) gateSize() float64 {
+	if f.open.Load() {
+		return 1e6
+	}
+	return 0
 }
 
 func (f *forwarder) stages() []pipeline.Stage {
@@ -170,7 +184,7 @@ func (f *forwarder) stages() []pipeline.Stage {
 			Handler: pawl.Typed(decode, f.handleUpdate),
 		}},
 		{Topic: dispatch.Topic{
-			Name: f.env.Topic(stageSend), Settings: settings, Lease: lease, Limits: []*dispatch.Limiter{f.gate.Limiter},
+			Name: f.env.Topic(stageSend), Settings: settings, Lease: lease, Limits: []*dispatch.Limiter{f.gate},
 			Event:       policy.Event{Type: "Forward"},
 			Concurrency: int(f.env.Section.Int("concurrency")), Reserved: int(f.env.Section.Int("reserved")),
 			Handler: pawl.Typed(func(b []byte, v *job) error { return json.Unmarshal(b, v) }, f.handleSend),

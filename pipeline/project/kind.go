@@ -143,9 +143,7 @@ func build(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}
-	p.limiter, err = dispatch.NewLimiter(dispatch.LimitConfig{Name: p.topic, Window: func() dispatch.Window {
-		return p.window
-	}})
+	p.limiter, err = dispatch.NewLimiter(dispatch.LimitConfig{Name: p.topic, Size: p.window.allowed})
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"math"
 	"sync"
 	"time"
-
-	"github.com/pawl-dev/pawl/dispatch"
 )
 
 // window says how many bulk requests may be under way: as many as are configured while all is well, fewer
@@ -33,10 +31,8 @@ type window struct {
 // Bounds of how many requests have to be answered before one more is tried.
 const leastCalm, mostCalm = 4, 512
 
-var _ dispatch.Window = (*window)(nil)
-
-// Size implements [dispatch.Window].
-func (w *window) Size() float64 {
+// allowed is how many requests may be under way.
+func (w *window) allowed() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -48,9 +44,6 @@ func (w *window) Size() float64 {
 	}
 	return max(w.size, 1)
 }
-
-// Ended implements [dispatch.Window]: the window learns from the writer, which knows more.
-func (*window) Ended(dispatch.WindowCall) {}
 
 // answered notes that a request of so many items, begun then, was answered, and that some of them were refused for now.
 // A request most of which is refused is as good as refused.

@@ -24,7 +24,7 @@ func TestWindowLearns(t *testing.T) {
 		capacity := 3
 		run := func(rounds int) (served, refused int) {
 			for range rounds {
-				began, n := time.Now(), int(w.Size())
+				began, n := time.Now(), int(w.allowed())
 				time.Sleep(100 * time.Millisecond)
 				for i := range n {
 					if i < capacity {
@@ -58,7 +58,7 @@ func TestWindowPauses(t *testing.T) {
 		w.set(4)
 		asked := 0
 		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-			for range int(w.Size()) {
+			for range int(w.allowed()) {
 				asked++
 				w.refused(time.Now(), 0, doubling)
 			}
@@ -68,11 +68,11 @@ func TestWindowPauses(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.answered(time.Now(), 0, 1, doubling)
-		if w.Size() != 1 || w.strain < 2 {
+		if w.allowed() != 1 || w.strain < 2 {
 			t.Errorf("after one answer: %+v", w)
 		}
-		if wait := w.refused(time.Now(), time.Hour, doubling); wait != time.Hour || w.Size() != 0 {
-			t.Errorf("a pause of %v, %v requests", wait, w.Size())
+		if wait := w.refused(time.Now(), time.Hour, doubling); wait != time.Hour || w.allowed() != 0 {
+			t.Errorf("a pause of %v, %v requests", wait, w.allowed())
 		}
 	})
 }
