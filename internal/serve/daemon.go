@@ -24,6 +24,7 @@ import (
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
 	"github.com/pawl-dev/pawl/observe/figures"
+	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/policy"
@@ -85,7 +86,7 @@ type Daemon struct {
 	metrics    *observe.Metrics
 	scrape     http.Handler
 	events     *events.Sink
-	eventsFile *eventsFile // nil: none
+	eventsFile *logs.Lines // nil: none
 	notifier   *systemd.Notifier
 	began      time.Time
 	readers    atomic.Int32 // of /events

@@ -6,19 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log/slog"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/events"
+	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -40,9 +37,9 @@ var numbers = regexp.MustCompile(`[0-9.]+(h|m|s|ms|µs)*`)
 func (d *Daemon) openEvents() error {
 	var audit io.Writer
 	if path := d.Config.EventsFile; path != "" {
-		f, err := openEventsFile(path, d.Logger)
+		f, err := logs.OpenLines(path)
 		if err != nil {
-			return err
+			return fmt.Errorf("the file for events: %w", err)
 		}
 		d.eventsFile, audit = f, f
 	}
@@ -60,7 +57,7 @@ func (d *Daemon) endEvents(how error) {
 		d.Logger.Warn("not all events were consumed", "error", err)
 	}
 	if d.eventsFile != nil {
-		if err := d.eventsFile.close(); err != nil {
+		if err := d.eventsFile.Close(); err != nil {
 			d.Logger.Warn("the file for events was not closed properly", "error", err)
 		}
 	}
@@ -136,94 +133,4 @@ func (d *Daemon) boardz(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-// eventsFile is the file that gets all events. It is safe for concurrent use.
-type eventsFile struct {
-	path string
-	log  *slog.Logger
-
-	mu   sync.Mutex
-	file *os.File
-	torn bool // its last line has no end
-}
-
-func openEventsFile(path string, log *slog.Logger) (*eventsFile, error) {
-	e := &eventsFile{path: path, log: log}
-	return e, e.reopen()
-}
-
-// reopen opens what is at the path now, for those who have moved the file away. With an
-// error, events go on into the file that they went to. What is no regular file, as a pipe
-// or /dev/stderr, stays open: it is never rotated, and opening a pipe without a reader
-// would block the caller.
-func (e *eventsFile) reopen() error {
-	if !e.rotates() {
-		return nil
-	}
-	f, err := os.OpenFile(e.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
-	if err != nil {
-		return fmt.Errorf("open the file for events: %w", err)
-	}
-	torn := endsTorn(f)
-	e.mu.Lock()
-	before := e.file
-	e.file, e.torn = f, torn
-	e.mu.Unlock()
-	if before != nil {
-		if err := before.Close(); err != nil {
-			e.log.Warn("the file for events that was there before could not be closed; its last lines may be missing",
-				"error", err)
-		}
-	}
-	return nil
-}
-
-// rotates reports whether the file may have been moved away: it is not open yet, or a
-// regular one.
-func (e *eventsFile) rotates() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.file == nil {
-		return true
-	}
-	info, err := e.file.Stat()
-	return err != nil || info.Mode().IsRegular()
-}
-
-// endsTorn reports whether the last line may have no end: the process that wrote it was
-// killed, or its disk full. The next line would be glued to it, and both be lost to
-// whoever reads lines.
-func endsTorn(f *os.File) bool {
-	info, err := f.Stat()
-	if err != nil || info.Mode().Type() != fs.FileMode(0) || info.Size() == 0 {
-		return false
-	}
-	r, err := os.Open(f.Name())
-	if err != nil {
-		return true // an empty line does no harm
-	}
-	defer func() { _ = r.Close() }()
-	last := make([]byte, 1)
-	_, err = r.ReadAt(last, info.Size()-1)
-	return err != nil || last[0] != '\n'
-}
-
-// Write implements io.Writer.
-func (e *eventsFile) Write(b []byte) (int, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.torn {
-		if _, err := e.file.WriteString("\n"); err != nil {
-			return 0, err
-		}
-		e.torn = false
-	}
-	return e.file.Write(b)
-}
-
-func (e *eventsFile) close() error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.file.Close()
 }

@@ -32,7 +32,7 @@ func (d *Daemon) reopenEvents() {
 	if d.eventsFile == nil {
 		return
 	}
-	if err := d.eventsFile.reopen(); err != nil {
+	if err := d.eventsFile.Reopen(); err != nil {
 		d.Logger.Warn("events still go to the previous file", "error", err)
 	}
 }

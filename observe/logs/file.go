@@ -56,46 +56,70 @@ func (w *file) open() error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	w.f, w.size, w.day, w.torn = f, info.Size(), time.Now().Format(dayLayout), false
+	w.f, w.size, w.day = f, info.Size(), time.Now().Format(dayLayout)
 	w.plain = info.Mode().IsRegular()
+	w.torn = w.plain && w.size > 0 && endsTorn(w.Path, w.size)
 	if w.size > 0 {
 		w.day = info.ModTime().Format(dayLayout)
 	}
 	return nil
 }
 
+// endsTorn reports whether the last line has no end: the process that wrote it was killed, or its disk full. The next
+// line would be glued to it, and both be lost to whoever reads lines.
+func endsTorn(path string, size int64) bool {
+	r, err := os.Open(path)
+	if err != nil {
+		return true // an empty line does no harm
+	}
+	defer func() { _ = r.Close() }()
+	last := make([]byte, 1)
+	_, err = r.ReadAt(last, size-1)
+	return err != nil || last[0] != '\n'
+}
+
 // Write implements Output.
 func (w *file) Write(b *Batch) {
+	var parts [][]byte
+	for _, s := range b.Segments {
+		parts = append(parts, s.Data)
+	}
+	written, err := w.write(parts...)
+	if err == nil {
+		written = b.Lines()
+	}
+	b.Done(b.Lines()-written, err)
+}
+
+// write writes lines at once, and returns how many of them are in the file if not all are.
+func (w *file) write(parts ...[]byte) (written int, err error) {
 	now := time.Now()
 	if now.Sub(w.looked) >= time.Second {
 		w.looked = now
-		w.followPath()
+		_ = w.followPath() // else the file before goes on
 	}
 	w.buf = w.buf[:0]
 	if w.torn {
 		w.buf = append(w.buf, '\n')
 	}
-	for _, s := range b.Segments {
-		w.buf = append(w.buf, s.Data...)
+	for _, part := range parts {
+		w.buf = append(w.buf, part...)
 	}
-	err := w.rotate(now, int64(len(w.buf)))
-	if w.f == nil {
-		b.Done(b.Lines(), err)
-		return
+	if err = w.rotate(now, int64(len(w.buf))); w.f == nil {
+		return 0, err
 	}
 	n, err := w.f.Write(w.buf)
 	w.size += int64(n)
 	if err == nil {
 		w.torn = false
-		b.Done(0, nil)
-		return
+		return 0, nil
 	}
-	written := bytes.Count(w.buf[:n], []byte{'\n'})
+	written = bytes.Count(w.buf[:n], []byte{'\n'})
 	if w.torn && n > 0 {
 		written--
 	}
 	w.tear(n)
-	b.Done(b.Lines()-written, err)
+	return written, err
 }
 
 // tear takes the beginning of a line away that could not be written whole, after n bytes of buf were.
@@ -113,19 +137,21 @@ func (w *file) tear(n int) {
 }
 
 // followPath opens the file anew if it was moved or removed.
-func (w *file) followPath() {
+func (w *file) followPath() error {
 	if w.f == nil || !w.plain {
-		return
+		return nil
 	}
 	named, err := os.Stat(w.Path)
 	have, err2 := w.f.Stat()
 	if err == nil && err2 == nil && os.SameFile(named, have) {
-		return
+		return nil
 	}
 	before := w.f
-	if w.open() == nil {
-		_ = before.Close() // what was written to it, was
+	if err := w.open(); err != nil {
+		return err
 	}
+	_ = before.Close() // what was written to it, was
+	return nil
 }
 
 // rotate begins the next file where it is time to. If it cannot, the current one goes on.
