@@ -3,7 +3,6 @@ package http
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/retryafter"
 )
 
 // leastPause is how long a delivery rests that a service gave back, lest it is
@@ -18,7 +18,7 @@ import (
 const leastPause = time.Second
 
 // verdict reads a reply. What said is becomes the reason.
-func verdict(reply *http.Response, said []byte, now time.Time) error {
+func verdict(reply *http.Response, said []byte) error {
 	status := reply.StatusCode
 	if status/100 == 2 {
 		return nil
@@ -30,7 +30,7 @@ func verdict(reply *http.Response, said []byte, now time.Time) error {
 	err := errors.New(reason)
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		if after, ok := retryAfter(reply.Header, now); ok {
+		if after, ok := retryafter.Of(reply.Header); ok {
 			return pawl.Throttled(pawl.Release(max(after, leastPause), reason), after)
 		}
 		if status == http.StatusTooManyRequests {
@@ -51,28 +51,6 @@ func verdict(reply *http.Response, said []byte, now time.Time) error {
 		}
 	}
 	return pawl.OfKind(policy.KindService, err)
-}
-
-// maxRetryAfter bounds what a service may ask for: a mistake, such as milliseconds in
-// place of seconds, must not close a key for years.
-const maxRetryAfter = time.Hour
-
-// retryAfter reads how long the service wants to be left alone: seconds, or a
-// date, which counts from the date that the service says it is.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	n, err := strconv.ParseInt(text, 10, 64) // of one that is too large, n is the largest
-	if (err == nil || errors.Is(err, strconv.ErrRange)) && n >= 0 {
-		return time.Duration(min(n, int64(maxRetryAfter/time.Second))) * time.Second, true
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0, false
-	}
-	if its, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = its
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter), true
 }
 
 // readable is what a reply says, if it is text.

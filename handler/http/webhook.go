@@ -124,7 +124,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil && !errors.Is(err, io.EOF) && reply.StatusCode/100 != 2 {
 		said = nil // the status is reason enough
 	}
-	return verdict(reply, said, time.Now())
+	return verdict(reply, said)
 }
 
 // output passes the body of a reply on.

@@ -102,7 +102,7 @@ func TestVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now()
+	now := time.Now().Add(-time.Hour) // its clock counts, not ours
 	date := func(d time.Duration) string { return now.Add(d).UTC().Format(http.TimeFormat) }
 	for _, c := range []struct {
 		status int
@@ -118,7 +118,7 @@ func TestVerdicts(t *testing.T) {
 		{429, "99999999999999999999999", "release after 1h0m0s"},
 		{503, date(24 * 365 * time.Hour), "release after 1h0m0s"},
 		{503, "Fri, 31 Dec 9999 23:59:59 GMT", "release after 1h0m0s"},
-		{429, "", "retry"}, {429, "soon", "retry"}, {503, "-1", "retry"}, {429, "1.5", "retry"},
+		{429, "", "retry"}, {429, "soon", "retry"}, {503, "-1", "retry"}, {429, "1.5", "release after 1.5s"},
 		{429, "-99999999999999999999999", "retry"}, {503, "", "retry"}, {500, "5", "retry"}, {502, "", "retry"},
 		{408, "", "retry"}, {425, "", "retry"},
 		{400, "", "dead"}, {404, "", "dead"}, {409, "", "dead"}, {410, "", "dead"}, {422, "3", "dead"},
@@ -129,7 +129,7 @@ func TestVerdicts(t *testing.T) {
 		if c.header != "" {
 			reply.Header.Set("Retry-After", c.header)
 		}
-		err := verdict(reply, []byte("because\n"), now.Add(time.Hour)) // its clock counts, not ours
+		err := verdict(reply, []byte("because\n"))
 		got := "ack"
 		if release, ok := errors.AsType[*pawl.ReleaseError](err); ok {
 			got = "release after " + release.After.String()

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
 
@@ -258,7 +258,7 @@ func (e *statusError) Error() string { return fmt.Sprintf("HTTP %d", e.status) }
 // refused is the error of an answer that is not a page.
 func refused(resp *http.Response) error {
 	err := error(&statusError{resp.StatusCode})
-	after, asked := retryAfter(resp.Header.Get("Retry-After"), resp.Header.Get("Date"))
+	after, asked := retryafter.Of(resp.Header)
 	switch code := resp.StatusCode; {
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && asked:
 		return pawl.Throttled(pawl.OfKind(policy.KindRateLimit, err), after)
@@ -266,23 +266,4 @@ func refused(resp *http.Response) error {
 		return pawl.OfKind(KindTransfer, err)
 	}
 	return pawl.Permanent(pawl.OfKind(KindStatus, err))
-}
-
-// maxRetryAfter bounds what a server may ask for.
-const maxRetryAfter = time.Hour
-
-// retryAfter reads a Retry-After of seconds or of a date. The date counts from the server's own clock.
-func retryAfter(value, date string) (time.Duration, bool) {
-	if s, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return min(time.Duration(s)*time.Second, maxRetryAfter), true
-	}
-	at, err := http.ParseTime(value)
-	if err != nil {
-		return 0, false
-	}
-	now, err := http.ParseTime(date)
-	if err != nil {
-		now = time.Now()
-	}
-	return min(max(at.Sub(now), 0), maxRetryAfter), true
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/retryafter"
 )
 
 const (
@@ -58,7 +59,7 @@ func (c *crawler) reserve(ctx context.Context, h *host, u *url.URL, delay time.D
 	switch {
 	case taken:
 	case there:
-		wait = min(max(time.Until(m.Until), leastWait), maxRetryAfter)
+		wait = min(max(time.Until(m.Until), leastWait), retryafter.Most)
 		h.back(wait)
 	case shared:
 		wait = leastWait // it existed a moment ago

@@ -13,14 +13,13 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/observe/trace"
+	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
 
 const (
 	callTimeout = 30 * time.Second // of a call that does not wait for updates
 	maxAnswer   = 16 << 20
-	// maxRetryAfter bounds what Telegram may ask for: nothing comes in, or goes out to a chat, meanwhile.
-	maxRetryAfter = time.Hour
 )
 
 // client speaks the Bot API. Its errors never contain the token, which is a part of every URL.
@@ -114,7 +113,7 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		}
 		return &apiError{
 			Method: method, Code: code, Description: c.mask(e.Description),
-			RetryAfter: min(time.Duration(min(e.Parameters.RetryAfter, 1<<30))*time.Second, maxRetryAfter),
+			RetryAfter: min(time.Duration(min(e.Parameters.RetryAfter, 1<<30))*time.Second, retryafter.Most),
 			MigrateTo:  e.Parameters.MigrateTo,
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
 
@@ -32,7 +33,6 @@ type search struct {
 const (
 	searchTimeout = 30 * time.Second
 	maxAnswer     = 256 << 20
-	maxRetryAfter = time.Hour // more is a mistake, such as milliseconds in place of seconds
 )
 
 func newSearch(sink pipeline.Section) (*search, error) {
@@ -147,11 +147,7 @@ func refusal(res *http.Response, text []byte, id string) error {
 	if json.Unmarshal(text, &doc) == nil {
 		e.kind, e.reason = cause(doc.Error)
 	}
-	if seconds, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		e.after = time.Duration(min(seconds, int(maxRetryAfter/time.Second))) * time.Second
-	} else if at, err := http.ParseTime(res.Header.Get("Retry-After")); err == nil {
-		e.after = min(max(time.Until(at), 0), maxRetryAfter)
-	}
+	e.after, _ = retryafter.Of(res.Header)
 	return e
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
 
@@ -282,12 +283,8 @@ func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {
 		return min(time.Duration(ms*float64(time.Millisecond)), maxPause)
 	}
-	v := h.Get("Retry-After")
-	if s, err := strconv.ParseFloat(v, 64); err == nil && s >= 0 {
-		return min(time.Duration(s*float64(time.Second)), maxPause)
-	}
-	if t, err := http.ParseTime(v); err == nil {
-		return min(max(time.Until(t), 0), maxPause)
+	if wait, ok := retryafter.Of(h); ok {
+		return min(wait, maxPause)
 	}
 	return time.Second
 }
