@@ -207,6 +207,30 @@ func TestPipeStartsAgainAfterAChildHadEnough(t *testing.T) {
 	}
 }
 
+// Whoever claims for a pipe is told when a child is ready, also one that was before that was asked for.
+func TestPipeTellsWhenChildrenAreReady(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, pipe.Config{Command: worker("quit 2")})
+	if err := p.Handle(t.Context(), message("first", "")); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan struct{}, 10)
+	p.OnUp(func() { told <- struct{}{} })
+	select {
+	case <-told:
+	default:
+		t.Error("the child was ready, and that was not told")
+	}
+	if err := p.Handle(t.Context(), message("second", "")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(30 * time.Second):
+		t.Error("another child is ready, and that was not told")
+	}
+}
+
 func TestPipeKillsForAnEndedContext(t *testing.T) {
 	t.Parallel()
 	p := startPipe(t, pipe.Config{Command: worker("unbuffered"), InFlight: 4})

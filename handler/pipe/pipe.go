@@ -317,11 +317,15 @@ func (p *Pipe) free() (lanes int) {
 	return lanes
 }
 
-// OnUp sets what is called when a child is ready: there is room.
+// OnUp sets what is called when a child is ready, or is by now: there is room.
 func (p *Pipe) OnUp(f func()) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.up = f
+	ready := slices.ContainsFunc(p.children, func(c *child) bool { return c.up })
+	p.mu.Unlock()
+	if ready {
+		f()
+	}
 }
 
 // Broken is closed when the pipe gives up; Err says why.
