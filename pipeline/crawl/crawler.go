@@ -32,6 +32,8 @@ type request struct {
 	Alike int `json:"alike,omitempty"`
 	// Bodies stand for the content of the last pages that led here: see again.
 	Bodies []string `json:"bodies,omitempty"`
+	// Stale is how many pages in a row that led here said nothing new, and had links that are longer than their URLs.
+	Stale int `json:"stale,omitempty"`
 	// Cookies tells that the page with the link, or the redirect, set some: they must be known before it is
 	// fetched.
 	Cookies bool `json:"cookies,omitempty"`
@@ -49,10 +51,9 @@ type outcome struct {
 	URL   string  `json:"url"`
 	Next  urlKeys `json:"next,omitempty"`
 	Links urlKeys `json:"links,omitempty"`
-	// Found are links that were emitted, Excluded those that were not because they are out of scope, and Deeper those
-	// that were too deep.
+	// Found are links that were emitted, LeftOut those that were not, and Deeper those that were too deep.
 	Found    int64    `json:"found,omitempty"`
-	Excluded int64    `json:"excluded,omitempty"`
+	LeftOut  leftOut  `json:"left_out,omitempty"`
 	Deeper   []string `json:"deeper,omitempty"`
 	Why      string   `json:"why,omitempty"`
 	Page     *Record  `json:"page,omitempty"`
@@ -95,6 +96,7 @@ type crawler struct {
 	fetch   *fetcher
 	hosts   hosts
 	seen    seen
+	news    news
 	// outdated reports whether another process has ended the run, and begun a new one, or whether that is unknown.
 	outdated func(ctx context.Context) bool
 	count    counters
@@ -168,6 +170,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, c.left(&r, whyFull))
 	}
 	h := c.hosts.at(u)
+	if r.Stale > 0 && h.dull.Load() > maxDull {
+		return c.done(d, c.left(&r, whyDull))
+	}
 	asked := h.known() == nil && !c.options.IgnoreRobots
 	wait := h.reserve(0)
 	if asked && wait <= 0 { // other processes may know that the host takes no requests now, not even for robots.txt
@@ -185,7 +190,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.explain(pawl.Permanent(pawl.OfKind(KindTransfer,
 			fmt.Errorf("robots.txt cannot be read, so nothing there is allowed: %w", rules.denied))), u)
 	case rules.denied != nil:
-		return c.done(d, c.left(&r, "robots.txt cannot be read: nothing is allowed"))
+		return c.done(d, c.left(&r, "robots.txt cannot be read"))
 	case r.Sitemap == 0 && !rules.Allows(u):
 		return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "robots.txt disallows it"})
 	}
@@ -235,7 +240,7 @@ func (c *crawler) replayed(d *pawl.Delivery, u *url.URL, r request) error {
 		o.Found = 1
 		d.Emit(c.visit(u, r))
 	} else {
-		o.Excluded = 1
+		o.LeftOut.add(whyScope, u)
 	}
 	return c.done(d, o)
 }
@@ -248,7 +253,17 @@ func (c *crawler) left(r *request, why string) outcome {
 	return outcome{Kind: kindExcluded, URL: r.URL, Why: why}
 }
 
-const whyFull = "max-pages is reached"
+// Reasons to leave out a link or a request, besides those of [trap].
+const (
+	whyFull     = "max-pages is reached"
+	whyScope    = "out of scope"
+	whyPrivate  = "on a private network"
+	whyDeep     = "deeper than depth"
+	whyNoFollow = "its page says nofollow"
+	whySame     = "its page has the content of one that led to it"
+	whyStale    = "nothing new on the pages that lead to it"
+	whyDull     = "nothing new on the host"
+)
 
 // explain states facts about a failure, for listings of attempts and dead letters.
 func (c *crawler) explain(err error, u *url.URL) error {
@@ -305,7 +320,7 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *an
 	to := a.location
 	if !c.scope.has(to) {
 		if !c.isSeed(r) {
-			return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "it redirects out of scope"})
+			return c.done(d, outcome{Kind: kindExcluded, URL: r.URL, Why: "a redirect out of scope"})
 		}
 		if err := c.marked.adopt(ctx, c.scope, to); err != nil {
 			return err
@@ -315,7 +330,7 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *an
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
 	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Bodies: r.Bodies,
-		Cookies: r.Cookies || a.setsCookies()}))
+		Stale: r.Stale, Cookies: r.Cookies || a.setsCookies()}))
 	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
@@ -334,17 +349,37 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	}
 	o := outcome{Kind: kindPage, URL: r.URL, Page: record, Markdown: p.markdown}
 	if p.asks.noIndex {
-		o = outcome{Kind: kindExcluded, URL: r.URL, Why: "the page asks not to be kept (noindex)"}
+		o = outcome{Kind: kindExcluded, URL: r.URL, Why: "the page says noindex"}
 	}
 	bodies, repeated := again(u, a.body, r.Bodies)
-	if repeated || p.asks.noFollow {
-		o.Excluded += int64(len(p.links))
+	h := c.hosts.at(u)
+	stale := len(p.links) > 0 && c.news.add(site(u), p.words.groups) < fewNews
+	if !stale {
+		h.dull.Store(0)
+	}
+	why := ""
+	switch {
+	case p.asks.noFollow:
+		why = whyNoFollow
+	case repeated:
+		why = whySame
+	case stale && h.dull.Add(1) > maxDull:
+		why = whyDull
+	}
+	if why != "" {
+		o.LeftOut.add(why, p.links...)
 		p.links = nil
 	}
 	follow := func(links []*url.URL, depth int64) (keys urlKeys) {
 		for _, link := range links {
 			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Bodies: bodies,
 				Cookies: a.setsCookies()}
+			if stale {
+				to.Stale = r.Stale
+				if longer(u, link) {
+					to.Stale++
+				}
+			}
 			if c.follow(d, &o, link, to) {
 				keys = append(keys, keyOf(link))
 			}
@@ -365,9 +400,18 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 // follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It
 // reports whether the link leads to a page of the crawl, perhaps one that is too deep from here.
 func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request) bool {
+	why := trap(link, to.Alike)
 	switch {
-	case !c.scope.has(link) || !c.options.AllowPrivate && privateHost(link) || trap(link, to.Alike):
-		o.Excluded++
+	case !c.scope.has(link):
+		why = whyScope
+	case !c.options.AllowPrivate && privateHost(link):
+		why = whyPrivate
+	case to.Stale > maxStale:
+		why = whyStale
+	}
+	switch {
+	case why != "":
+		o.LeftOut.add(why, link)
 		return false
 	case c.options.Depth >= 0 && to.Depth > c.options.Depth:
 		o.Deeper = append(o.Deeper, link.String())

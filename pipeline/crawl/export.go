@@ -2,12 +2,16 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +26,7 @@ type Summary struct {
 	Stored         int64            `json:"stored"`
 	Duplicate      int64            `json:"duplicate"`
 	Excluded       int64            `json:"excluded"`
+	LeftOut        leftOut          `json:"left_out,omitempty"` // those excluded, by why
 	Dead           int64            `json:"dead"`
 	Requests       int64            `json:"requests"`
 	Retries        int64            `json:"retries"`
@@ -29,6 +34,45 @@ type Summary struct {
 	Status         map[string]int64 `json:"status"`
 	ElapsedSeconds float64          `json:"elapsed_seconds"`
 	Out            string           `json:"out"`
+}
+
+// leftOut is the account of links and requests that were left out, by why.
+type leftOut map[string]left
+
+// left is how many, and the first of them.
+type left struct {
+	Count int64  `json:"count"`
+	URL   string `json:"url"`
+}
+
+func (l *leftOut) add(why string, links ...*url.URL) {
+	for _, link := range links {
+		l.count(why, left{1, link.String()})
+	}
+}
+
+func (l *leftOut) count(why string, more left) {
+	if *l == nil {
+		*l = leftOut{}
+	}
+	if n := (*l)[why]; n.Count > 0 {
+		more = left{n.Count + more.Count, n.URL}
+	}
+	(*l)[why] = more
+}
+
+// String lists the reasons, the most frequent one first: " (3 out of scope, 1 max-pages is reached)".
+func (l leftOut) String() string {
+	if len(l) == 0 {
+		return ""
+	}
+	var parts []string
+	for _, why := range slices.SortedFunc(maps.Keys(l), func(a, b string) int {
+		return cmp.Or(cmp.Compare(l[b].Count, l[a].Count), strings.Compare(a, b))
+	}) {
+		parts = append(parts, fmt.Sprintf("%d %s", l[why].Count, why))
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 // pageSize is how many results are read at once.
@@ -62,11 +106,18 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, page pag
 	sum = Summary{Status: map[string]int64{}}
 	seeds := int64(len(c.seeds))
 	var found, outside, refused, moved int64 // links emitted, links left out, requests left out, redirects
+	without := func(why string, more left) {
+		outside += more.Count
+		sum.LeftOut.count(why, more)
+	}
 	last, err = scan(ctx, p, c.storeTopic(), func(o *outcome) error {
 		d.add(o)
-		found, outside = found+o.Found, outside+o.Excluded
-		if n := int64(len(o.Deeper)); d.tooDeep(o, c.options.Depth) {
-			outside += n
+		found += o.Found
+		for why, more := range o.LeftOut {
+			without(why, more)
+		}
+		if n := int64(len(o.Deeper)); n > 0 && d.tooDeep(o, c.options.Depth) {
+			without(whyDeep, left{n, o.Deeper[0]})
 		} else {
 			found += n
 		}
@@ -82,6 +133,7 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, page pag
 			moved++
 		default: // other processes stored enough at the same time, or it was left out
 			refused++
+			sum.LeftOut.count(cmp.Or(o.Why, whyFull), left{1, o.URL})
 		}
 		return nil
 	})
@@ -259,8 +311,8 @@ func (s *Summary) print(in *pipeline.Invocation) error {
 		return json.NewEncoder(in.Stdout).Encode(s)
 	}
 	_, err := fmt.Fprintf(in.Stdout,
-		"%d pages in %s: %d links discovered, %d known already, %d excluded, %d dead; %d requests, %d retries, %d bytes, %.1f s\n",
-		s.Stored, s.Out, s.Discovered, s.Duplicate, s.Excluded, s.Dead, s.Requests, s.Retries, s.Bytes,
-		s.ElapsedSeconds)
+		"%d pages in %s: %d links discovered, %d known already, %d excluded%s, %d dead; %d requests, %d retries, %d bytes, %.1f s\n",
+		s.Stored, s.Out, s.Discovered, s.Duplicate, s.Excluded, s.LeftOut, s.Dead, s.Requests, s.Retries,
+		s.Bytes, s.ElapsedSeconds)
 	return err
 }

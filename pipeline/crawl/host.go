@@ -48,6 +48,7 @@ type host struct {
 	version int64 // of the mark of changes, when the marks of the host were read; -1: they were not
 
 	inFlight, failed atomic.Int64 // for the board
+	dull             atomic.Int64 // pages in a row that said nothing new
 }
 
 func (hs *hosts) at(u *url.URL) *host {

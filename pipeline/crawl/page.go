@@ -32,6 +32,7 @@ type page struct {
 	markdown string
 	decoded  []byte // the body in UTF-8; nil: it is
 	asks     wishes
+	words    words
 }
 
 // withValue are the directives that have a value after a colon, where others have the name of a crawler before it.
@@ -86,7 +87,8 @@ func (p *page) scan(base *url.URL, in io.Reader, product string) {
 	seen := map[string]bool{}
 	z := html.NewTokenizer(in)
 	z.SetMaxBuf(8 << 20)
-	inTitle, based, done := false, false, false
+	inTitle, based, done, code := false, false, false, false
+	p.words = wordsOf(base)
 	var title strings.Builder
 	for {
 		switch z.Next() {
@@ -94,16 +96,27 @@ func (p *page) scan(base *url.URL, in io.Reader, product string) {
 			p.title = strings.Join(strings.Fields(title.String()), " ")
 			return
 		case html.TextToken:
+			if code { // of a script or a style
+				continue
+			}
+			text := z.Text()
+			p.words.add(text)
 			if inTitle && title.Len() < maxTitle {
-				title.Write(z.Text())
+				title.Write(text)
 			}
 		case html.EndTagToken:
+			code = false
 			if name, _ := z.TagName(); string(name) == "title" && inTitle {
 				inTitle, done = false, true
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
 			switch atom.Lookup(name) {
+			case atom.Script, atom.Style:
+				code = true
+			case atom.Img:
+				src, _ := attribute(z, more, "src")
+				p.words.picture(src)
 			case atom.Title:
 				inTitle = !done
 			case atom.Base:

@@ -21,20 +21,25 @@ const (
 	maxYears    = 5
 )
 
-// trap tells URLs of a site without end: of a calendar, or links that are relative by mistake and grow with every step.
-func trap(u *url.URL, alike int) bool {
+// trap says why a URL is one of a site without end: of a calendar, or a link that is relative by mistake and grows with
+// every step; "": it is not.
+func trap(u *url.URL, alike int) (why string) {
 	path := u.EscapedPath()
-	if alike > maxAlike || len(path)+len(u.RawQuery) > maxURL || strings.Count(path, "/") > maxSegments {
-		return true
+	switch {
+	case len(path)+len(u.RawQuery) > maxURL || strings.Count(path, "/") > maxSegments:
+		return "the URL is too long"
+	case alike > maxAlike:
+		return "too many URLs of one shape"
+	case repeats(path):
+		return "the path repeats itself"
 	}
-	if alike == 0 { // a date that only one page links to is no calendar
-		return false
+	// a date that only one page links to is no calendar
+	if m := month.FindStringSubmatch(u.RequestURI()); m != nil && alike > 0 {
+		if year, _ := strconv.Atoi(m[1] + m[2]); year > time.Now().Year()+maxYears { // four digits
+			return "a calendar years ahead"
+		}
 	}
-	if m := month.FindStringSubmatch(u.RequestURI()); m != nil {
-		year, _ := strconv.Atoi(m[1] + m[2]) // four digits
-		return year > time.Now().Year()+maxYears
-	}
-	return false
+	return ""
 }
 
 // maxBodies is how many fingerprints of pages a request has with it: there are two of each page.

@@ -1,9 +1,15 @@
 package crawl
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // A site whose links are relative by mistake, and which answers every path with one page, ends after a few requests;
@@ -12,6 +18,13 @@ func TestCrawlOfOnePageUnderEveryPath(t *testing.T) {
 	const menu = `<a href="a/">a</a><a href="b/">b</a><a href="c/">c</a>`
 	for name, page := range map[string]http.HandlerFunc{
 		"one body": text("text/html", "<title>T</title>"+menu),
+		"menu": func(w http.ResponseWriter, r *http.Request) { // with the path, a time and a visitor, in any order
+			text("text/html", fmt.Sprintf("<title>T</title><script>var id='%s'</script>%s<p>Visit %d of %s",
+				rand.Text(), menu, time.Now().UnixNano(), strings.ReplaceAll(r.URL.Path, "/", " › ")))(w, r)
+		},
+		"query": func(w http.ResponseWriter, r *http.Request) {
+			text("text/html", fmt.Sprintf(`<a href="?%[1]s&a=1">a</a><a href="?%[1]s&b=2">b</a>`, r.URL.RawQuery))(w, r)
+		},
 		"own path": func(w http.ResponseWriter, r *http.Request) {
 			text("text/html", fmt.Sprintf("<title>You are at %s</title>%s", r.URL.Path, menu))(w, r)
 		},
@@ -20,10 +33,67 @@ func TestCrawlOfOnePageUnderEveryPath(t *testing.T) {
 		w.Config.Handler = page
 		r := &rig{T: t, dir: t.TempDir()}
 		sum, got, err := r.run(t.Context(), w.URL)
-		if err != nil || len(got) > 40 || len(got) < 4 || sum.Excluded == 0 ||
+		if err != nil || len(got) > 40 || len(got) < 4 || sum.Excluded == 0 || len(sum.LeftOut) == 0 ||
 			sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
 			t.Errorf("%s: %v, %d pages: %+v", name, err, len(got), sum)
 		}
+	}
+}
+
+// A menu that repeats on every page hides no page that says something of its own, however deep, nor a picture.
+func TestCrawlFindsWhatIsNewUnderOneMenu(t *testing.T) {
+	const depth = 8
+	w := newWeb(t, nil)
+	w.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := strings.Count(r.URL.Path, "/")
+		body := strings.Repeat("<p>The menu of the site", 100)
+		if n%2 == 0 {
+			body += fmt.Sprintf("<h1>A chapter about %c</h1>", 'a'+rune(n))
+		} else {
+			body += fmt.Sprintf("<img src=/p%d.png>", n)
+		}
+		if n < depth {
+			body += fmt.Sprintf("<a href=%c/>on</a>", 'a'+rune(n))
+		}
+		text("text/html", body)(w, r)
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	if sum, got, err := r.run(t.Context(), w.URL); err != nil || len(got) != depth || sum.Excluded != 0 {
+		t.Errorf("%v, %d pages: %+v", err, len(got), sum)
+	}
+}
+
+// Once a host has had many pages in a row that say nothing new, requests that such pages led to are not made.
+func TestCrawlLeavesADullHost(t *testing.T) {
+	c := newCrawler("crawl", "run", Defaults(), nil)
+	u, err := url.Parse("http://a.example/a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.hosts.at(u).dull.Store(maxDull + 1)
+	m := c.visit(u, request{Depth: 1, Stale: 1})
+	d := &pawl.Delivery{Message: m}
+	if err := c.Handle(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if all := d.Emitted(); len(all) != 1 || !strings.Contains(string(all[0].Body), whyDull) {
+		t.Errorf("%v", all)
+	}
+}
+
+// The account says why each link was left out, and names one.
+func TestAccountOfWhatIsLeftOut(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/robots.txt": text("text/plain", "User-agent: *\nDisallow: /closed"),
+		"/": text("text/html", `<a href="https://other.example/">o</a><a href="/closed">c</a><a href="/x/x/x">x</a>`+
+			`<a href="/y/z/y/z/y/z/">y</a><a href="/2026/11/11/11">date</a>`),
+		"/2026/11/11/11": text("text/html", "<title>date</title>"),
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	sum, got, err := r.run(t.Context(), w.URL)
+	if err != nil || len(got) != 2 || sum.LeftOut["the path repeats itself"].URL != w.URL+"/x/x/x" ||
+		sum.LeftOut.String() != " (2 the path repeats itself, 1 out of scope, 1 robots.txt disallows it)" {
+		t.Errorf("%v %d %+v", err, len(got), sum)
 	}
 }
 

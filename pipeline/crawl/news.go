@@ -1,0 +1,116 @@
+package crawl
+
+import (
+	"bytes"
+	"hash/maphash"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// Bounds of pages that say nothing new. A menu repeats on every page of a site, so pages are compared by the groups of
+// three words that no page of their host had before: fewer than fewNews are no news. Links that make the URL longer are
+// followed maxStale pages deep without news, and no link is followed from such a page once maxDull pages of the host in
+// a row were such.
+const (
+	fewNews  = 4
+	maxStale = 2
+	maxDull  = 500
+)
+
+// maxNews bounds the groups of words that a process remembers in newsBits bits, one each.
+const (
+	newsBits = 1 << 26
+	maxNews  = 1 << 23
+)
+
+// news are the groups of words of the pages that this process has read. Two groups may share a bit, so a page seems a
+// little older than it is.
+type news struct {
+	mu   sync.Mutex
+	seed maphash.Seed
+	bits []uint64
+	n    int
+}
+
+// add records the groups of a page of a host, and returns how many of them are new.
+func (s *news) add(host string, groups []uint64) (fresh int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.bits == nil || s.n > maxNews {
+		s.bits, s.n, s.seed = make([]uint64, newsBits/64), 0, maphash.MakeSeed()
+	}
+	of := maphash.String(s.seed, host)
+	for _, group := range groups {
+		at := maphash.Comparable(s.seed, [2]uint64{of, group}) % newsBits
+		if bit := uint64(1) << (at % 64); s.bits[at/64]&bit == 0 {
+			s.bits[at/64] |= bit
+			fresh++
+		}
+	}
+	s.n += fresh
+	return fresh
+}
+
+var wordSeed = maphash.MakeSeed()
+
+// words are the groups of a page, by their hashes.
+type words struct {
+	own    []string // of the URL of the page, in order
+	last   [2]uint64
+	groups []uint64
+}
+
+func notWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+
+func wordsOf(at *url.URL) words {
+	own := strings.FieldsFunc(at.Path+" "+at.RawQuery, notWord)
+	slices.Sort(own)
+	return words{own: own}
+}
+
+// add takes a text. Words with digits are left out, as times and counters are, and so are those of the page's URL.
+func (w *words) add(text []byte) {
+	for word := range bytes.FieldsFuncSeq(text, notWord) {
+		if bytes.ContainsAny(word, "0123456789") {
+			continue
+		}
+		if _, own := slices.BinarySearch(w.own, string(word)); own {
+			continue
+		}
+		this := maphash.Bytes(wordSeed, word)
+		w.groups = append(w.groups, maphash.Comparable(wordSeed, [3]uint64{w.last[0], w.last[1], this}))
+		w.last = [2]uint64{w.last[1], this}
+	}
+}
+
+// picture takes a picture, which is news.
+func (w *words) picture(src string) {
+	of := maphash.String(wordSeed, src)
+	for i := range uint64(fewNews) {
+		w.groups = append(w.groups, of+i)
+	}
+}
+
+// longer reports whether a link has more segments or parameters than its page: those of a site without end do.
+func longer(page, link *url.URL) bool {
+	return strings.Count(link.Path, "/") > strings.Count(page.Path, "/") ||
+		strings.Count(link.RawQuery, "&") > strings.Count(page.RawQuery, "&") || link.RawQuery != "" && page.RawQuery == ""
+}
+
+// repeats reports whether a path has the same segments three times in a row, other than numbers.
+func repeats(path string) bool {
+	all := strings.Split(strings.Trim(path, "/"), "/")
+	for n := 1; n <= len(all)/3; n++ {
+		for i := 0; i+3*n <= len(all); i++ {
+			part := all[i : i+n]
+			if slices.Equal(part, all[i+n:i+2*n]) && slices.Equal(part, all[i+2*n:i+3*n]) &&
+				strings.Trim(strings.Join(part, ""), "0123456789") != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
