@@ -45,6 +45,7 @@ var cases = []struct{ file, want string }{
 	{"bracket-in-link.html", "[see t\\]x and \\[y](z.html)\n"},
 	{"entities.xml", "```xml\n<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><r xmlns:x=\"urn:x\">" +
 		"<x:a k=\"v\">ACME © café</x:a><b><![CDATA[<raw> & ]]></b></r>\n```\n"},
+	{"white-space-pre.html", "# T\n\n```\ndef f():\n    return 1\n```\n"},
 	{"mathml.html", "# T\n\nFormula $x=\\frac{-b}{2a}$ end\n\nKaTeX $e^x$ done\n"},
 	{"base.html", "[X](https://b.example/dir/x.html) [F](https://b.example/dir/#frag) ![I](https://b.example/dir/i.png)\n"},
 	{"kana.csv", "| 名前 | ｶﾅ |\n| --- | --- |\n| 田中 | ﾀﾅｶ |\n| 鈴木 | ｽｽﾞｷ |\n"},

@@ -114,6 +114,14 @@ func docxFormat(t testing.TB) format {
 		{"charts as tables", p(`<w:r><w:drawing><c:chart r:id="rC"/></w:drawing></w:r>`), chartTable + "\n"},
 		{"text boxes", p(r("a") + `<w:r><w:drawing><wps:txbx><w:txbxContent>` + p(r("box")) +
 			`</w:txbxContent></wps:txbx></w:drawing></w:r>`), "a\n\nbox\n"},
+		{"links to headings", p(`<w:hyperlink w:anchor="_Toc1">`+r("One")+`</w:hyperlink> `+r(", ")+
+			`<w:fldSimple w:instr=" HYPERLINK \l &quot;_Toc2&quot; ">`+r("again")+`</w:fldSimple>`+
+			`<w:hyperlink w:anchor="_Nowhere">`+r(", nowhere")+`</w:hyperlink>`) +
+			p(`<w:pPr><w:pStyle w:val="H1"/></w:pPr><w:bookmarkStart w:id="1" w:name="_Toc1"/>`+r("One, two")) +
+			p(`<w:pPr><w:pStyle w:val="H1"/></w:pPr>`+r("One two")+`<w:bookmarkStart w:id="2" w:name="_Toc2"/>`),
+			"[One](#one-two), [again](#one-two-1), nowhere\n\n# One, two\n\n# One two\n"},
+		{"drop caps", p(`<w:pPr><w:framePr w:dropCap="drop" w:lines="3"/></w:pPr>`+r("O")) + p(r("nce upon a time")) +
+			p(`<w:pPr><w:framePr w:dropCap="margin"/></w:pPr>`+r("X")), "Once upon a time\n\nX\n"},
 		{"insertions", p(r("a") + `<w:ins>` + r("b") + `</w:ins>`), "ab\n"},
 	}
 	lost := [][3]string{

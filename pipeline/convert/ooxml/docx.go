@@ -3,7 +3,9 @@ package ooxml
 import (
 	"cmp"
 	"context"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
@@ -22,6 +24,14 @@ type word struct {
 	depth   int            // of text boxes
 	code    []string       // lines of a listing
 	quoting bool
+	initial bool // a drop cap was written, and its paragraph follows
+	targets *targets
+}
+
+// targets are the headings that links within the document lead to, by their bookmarks.
+type targets struct {
+	read  bool
+	slugs map[string]string
 }
 
 // note is a footnote, an endnote or a comment.
@@ -36,7 +46,7 @@ type field struct {
 // Docx converts a document of Word.
 func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	return convert(ctx, d, "word/document.xml", func(f *file) (err error) {
-		w := &word{file: f, part: f.main}
+		w := &word{file: f, part: f.main, targets: new(targets)}
 		if w.styles, err = f.wordStyles(f.related(f.main, "styles")); err != nil {
 			return err
 		}
@@ -46,10 +56,78 @@ func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err := f.elements(f.main, around, w.block); err != nil {
 			return err
 		}
+		w.endInitial()
 		w.endListing()
 		w.w.EndLists()
 		return w.writeNotes()
 	})
+}
+
+// anchor is the fragment of the heading that has a bookmark; empty if there is none: Markdown has no other anchors. The
+// headings are read when the first link asks for one.
+func (w *word) anchor(bookmark string) string {
+	t := w.targets
+	if !t.read {
+		t.read, t.slugs = true, map[string]string{}
+		numbers, err := w.numbering(w.related(w.main, "numbering"))
+		if err != nil {
+			return ""
+		}
+		of := &word{file: w.file, styles: w.styles, numbers: numbers}
+		used := map[string]int{}
+		_ = w.elements(w.main, around, func(n *markup.Node) { of.target(n, t.slugs, used) }) // it was read before
+	}
+	if slug := t.slugs[bookmark]; slug != "" {
+		return "#" + slug
+	}
+	return ""
+}
+
+// target notes the bookmarks of a heading.
+func (w *word) target(n *markup.Node, slugs map[string]string, used map[string]int) {
+	if n.Name != "p" {
+		return
+	}
+	p := w.properties(n.Child("pPr"))
+	label := ""
+	if p.num != "" && !p.code {
+		label = w.numbers.label(p.num, p.level)
+	}
+	if p.heading == 0 || p.code {
+		return
+	}
+	slug := slugOf(label + " " + plainText(n))
+	before := used[slug]
+	used[slug]++
+	if before > 0 {
+		slug += "-" + strconv.Itoa(before)
+	}
+	for c := range n.All {
+		if c.Name == "bookmarkStart" {
+			slugs[c.Attr("name")] = slug
+		}
+	}
+}
+
+// slugOf is the fragment that renderers of Markdown give to a heading.
+func slugOf(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '-' || r == '_':
+			return unicode.ToLower(r)
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}, strings.Join(strings.Fields(heading), " "))
+}
+
+// endInitial ends the paragraph of a drop cap that none has followed.
+func (w *word) endInitial() {
+	if w.initial {
+		w.initial = false
+		w.w.End()
+	}
 }
 
 // around reports whether an element of the main part has blocks in it.
@@ -67,6 +145,7 @@ func (w *word) block(n *markup.Node) {
 	case "p":
 		w.paragraph(n)
 	case "tbl":
+		w.endInitial()
 		w.endListing()
 		w.w.EndLists()
 		w.table(n)
@@ -118,6 +197,11 @@ func (w *word) paragraph(n *markup.Node) {
 		return
 	}
 	w.endListing()
+	if w.initial && hasContent(n) {
+		w.initial = false
+		w.words(n)
+		return
+	}
 	if w.quoting && !p.quote {
 		w.w.EndLists()
 		w.w.EndQuote()
@@ -144,6 +228,16 @@ func (w *word) paragraph(n *markup.Node) {
 	if label != "" {
 		w.w.Text(label + " ")
 	}
+	if kind := n.Child("pPr", "framePr").Attr("dropCap"); kind == "drop" || kind == "margin" {
+		w.inlines(n)
+		w.initial = true
+		return
+	}
+	w.words(n)
+}
+
+// words writes what a paragraph holds, and ends it.
+func (w *word) words(n *markup.Node) {
 	w.inlines(n)
 	for len(w.field) > 0 && w.field[len(w.field)-1].link { // a field ends with its paragraph, for us
 		w.endField()
@@ -304,7 +398,8 @@ func (w *word) writeNotes() error {
 }
 
 func (w *word) note(n note, c *markup.Node) {
-	body := &word{file: w.file, part: w.part, styles: w.styles, numbers: w.numbers, notes: w.notes}
+	body := &word{file: w.file, part: w.part, styles: w.styles, numbers: w.numbers, notes: w.notes,
+		targets: w.targets}
 	outer := w.file.w
 	w.file.w = new(markdown.Writer)
 	if author := c.Attr("author"); n.kind == "comment" && author != "" {

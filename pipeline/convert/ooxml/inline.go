@@ -41,14 +41,16 @@ func (w *word) hyperlink(n *markup.Node) {
 		return
 	}
 	if n.Name == "fldSimple" {
-		w.w.Link(linkOf(n.Attr("instr")), "")
+		w.w.Link(w.linkOf(n.Attr("instr")), "")
 		w.inlines(n)
 		w.w.EndLink()
 		return
 	}
 	rels, _ := w.relations(w.part)
 	href := rels[n.Attr("r:id")].target
-	if anchor := n.Attr("anchor"); anchor != "" {
+	if anchor := n.Attr("anchor"); anchor != "" && href == "" {
+		href = w.anchor(anchor)
+	} else if anchor != "" {
 		href += "#" + anchor
 	}
 	w.w.Link(href, n.Attr("tooltip"))
@@ -57,20 +59,20 @@ func (w *word) hyperlink(n *markup.Node) {
 }
 
 // linkOf is the target that the instruction of a field states; empty if it is not a link.
-func linkOf(instruction string) string {
+func (w *word) linkOf(instruction string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(instruction), "HYPERLINK")
 	if !ok {
 		return ""
 	}
-	anchor := ""
+	rest, within := strings.CutPrefix(strings.TrimSpace(rest), `\l`)
 	rest = strings.TrimSpace(rest)
-	if after, ok := strings.CutPrefix(rest, `\l`); ok {
-		anchor, rest = "#", strings.TrimSpace(after)
-	}
 	if _, quoted, ok := strings.Cut(rest, `"`); ok {
 		rest, _, _ = strings.Cut(quoted, `"`)
 	}
-	return anchor + rest
+	if within {
+		return w.anchor(rest)
+	}
+	return rest
 }
 
 // run writes text of one look.
@@ -212,7 +214,7 @@ func (w *word) fieldPart(c *markup.Node) {
 		}
 		top := w.field[len(w.field)-1]
 		top.shows = true
-		if url := linkOf(top.instruction.String()); url != "" && w.inCode() == nil {
+		if url := w.linkOf(top.instruction.String()); url != "" && w.inCode() == nil {
 			top.link = true
 			w.w.Link(url, "")
 		}

@@ -3,6 +3,7 @@ package markdown
 import (
 	"cmp"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -135,6 +136,10 @@ func (p *page) open() {
 	if _, hidden := p.s.Lookup("hidden"); hidden && k != plain || name == "span" && p.s.Attr("class") == "katex-html" {
 		k = skip // what KaTeX draws is in the formula beside it
 	}
+	if k == block && preserved.MatchString(p.s.Attr("style")) {
+		k = pre
+	}
+	p.breakCode(name)
 	p.imply(name, k)
 	if p.s.Empty && (k == skip || k == plain) {
 		return
@@ -142,6 +147,19 @@ func (p *page) open() {
 	p.stack = append(p.stack, element{name, k})
 	p.opened[k]++
 	p.begin(name, k)
+}
+
+// preserved is the style of a block whose lines are code: text that is wrapped (pre-wrap) is none.
+var preserved = regexp.MustCompile(`(?i)(^|;)\s*white-space\s*:\s*pre\s*(!\s*important\s*)?(;|$)`)
+
+// breakCode ends a line of code where a block within begins or ends.
+func (p *page) breakCode(name string) {
+	if k := elements[name]; p.opened[pre] == 0 || p.opened[skip] > 0 || k != block && k != paragraph {
+		return
+	}
+	if text := p.pre.String(); !strings.HasSuffix(text, "\n") {
+		p.pre.WriteByte('\n')
+	}
 }
 
 // void handles elements that hold nothing.
@@ -315,6 +333,7 @@ func (p *page) pop() {
 	e := p.stack[len(p.stack)-1]
 	p.stack = p.stack[:len(p.stack)-1]
 	p.opened[e.kind]--
+	p.breakCode(e.name)
 	p.finish(e.kind)
 }
 
