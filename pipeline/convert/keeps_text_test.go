@@ -84,11 +84,18 @@ func rtfFormat() format {
 			"nested lists", `{\rtf1{\listtext\pard 1.\tab}\pard\ls1 one\par{\listtext\pard a.\tab}`+
 				`\pard\ilvl1\ls1 sub\par{\listtext 2.\tab}\pard two\par\pard x\par`+
 				`\pard{\pntext\'B7\tab}{\*\pn x}\fi-720 bullet\par}`,
-			"1. one\n   1. sub\n2. two\n\nx\n\n- bullet\n",
+			"1. one\n   - a. sub\n2. two\n\nx\n\n- bullet\n",
+			"numbers of lists", `{\rtf1{\*\listtable{\list{\listlevel\levelnfc0\levelstartat3{\leveltext x;}}`+
+				`{\listlevel\levelnfc4\levelstartat1}\listid7}{\list{\listlevel\levelnfc23}\listid8}}`+
+				`{\*\listoverridetable{\listoverride\listid7\ls1}{\listoverride\listid8\ls2}}`+
+				`\pard\ls1 one\par\pard\ls1\ilvl1 sub\par\pard\ls1 two\par\pard\ls2 bullet\par\pard end\par}`,
+			"3. one\n   - a. sub\n4. two\n\n- bullet\n\nend\n",
+			"drop caps", `{\rtf1\pard\dropcapli3\dropcapt1 {\b O}\par\pard nce\par\pard x\par}`, "**O**nce\n\nx\n",
 			"tables", `{\rtf1\trowd\pard\intbl a\cell b\cell\row\pard\intbl 1\cell 2\cell\row\pard end\par}`,
 			"| a | b |\n| --- | --- |\n| 1 | 2 |\n\nend\n",
 			"links", `{\rtf1{\field{\*\fldinst HYPERLINK "http://a.example/"}{\fldrslt site}}\par}`,
 			"[site](http://a.example/)\n",
+			"links", `{\rtf1{\field{\*\fldinst HYPERLINK \\l "mark"}{\fldrslt below}}\par}`, "below\n",
 			"footnotes", `{\rtf1 x{\footnote \pard{\super\chftn} The note.}y\par}`, "x[^1]y\n\n[^1]: The note.\n",
 			"comments", `{\rtf1 x{\*\atnid A}{\*\atnauthor Ann}\chatn{\*\annotation{\*\atndate 1}Really?}y\par}`,
 			"x[^1]y\n\n[^1]: Ann: Really?\n",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
@@ -235,39 +236,7 @@ func (ns *numbering) shown(num string, lvl int) string {
 		if n == 0 {
 			n = max(l.levels[i].start, 1)
 		}
-		text = strings.ReplaceAll(text, "%"+strconv.Itoa(i+1), numeral(n, l.levels[i].format))
+		text = strings.ReplaceAll(text, "%"+strconv.Itoa(i+1), doc.Numeral(n, l.levels[i].format))
 	}
 	return text
-}
-
-// numeral writes a number in the format of a list.
-func numeral(n int, format string) string {
-	s := strconv.Itoa(n)
-	switch {
-	case strings.HasSuffix(format, "erLetter"):
-		s = strings.Repeat(string(rune('A'+(n-1)%26)), (n-1)/26+1)
-	case strings.HasSuffix(format, "erRoman"):
-		s = roman(n)
-	}
-	if strings.HasPrefix(format, "lower") {
-		return strings.ToLower(s)
-	}
-	return s
-}
-
-func roman(n int) string {
-	if n > 3999 {
-		return strconv.Itoa(n)
-	}
-	var b strings.Builder
-	for _, r := range []struct {
-		value int
-		text  string
-	}{{1000, "M"}, {900, "CM"}, {500, "D"}, {400, "CD"}, {100, "C"}, {90, "XC"}, {50, "L"}, {40, "XL"}, {10, "X"},
-		{9, "IX"}, {5, "V"}, {4, "IV"}, {1, "I"}} {
-		for ; n >= r.value; n -= r.value {
-			b.WriteString(r.text)
-		}
-	}
-	return b.String()
 }

@@ -23,9 +23,12 @@ type rtf struct {
 	surplus  int          // characters that stand in for a Unicode one, to be passed over
 	inTable  bool
 	inCell   bool
-	intbl    bool            // the paragraph is in a table
-	label    string          // of the item that the paragraph is: "1." or a bullet; empty: it is none
-	level    int             // of the item
+	intbl    bool   // the paragraph is in a table
+	label    string // of the item that the paragraph is: "1." or a bullet; empty: it is none
+	level    int    // of the item
+	lists    rtfLists
+	list     int             // of the item, as the lists are numbered; 0: none is stated
+	dropped  int             // see dropCap
 	notes    []string        // footnotes and comments
 	author   strings.Builder // of the next comment
 	property strings.Builder // of a picture, and what it says in alt text
@@ -233,6 +236,13 @@ func (r *rtf) styled(name string) {
 // begin starts the paragraph as what it is.
 func (r *rtf) begin() {
 	r.begun = true
+	if r.dropped == capEnded {
+		r.dropped = noCap
+		return // the paragraph of a drop cap goes on
+	}
+	if r.label == "" {
+		r.label = r.lists.label(r.list, r.level)
+	}
 	if r.inTable && !r.intbl && !r.inCell {
 		r.endTable()
 	}
@@ -275,14 +285,17 @@ func (r *rtf) picture() {
 	r.alt.Reset()
 }
 
-// item begins an item of a list.
+// item begins an item of a list. A label with letters is shown, for the numbers of Markdown have none.
 func (r *rtf) item() {
 	label := strings.TrimSpace(r.label)
 	digits := strings.TrimRight(label, ".)")
 	number, err := strconv.Atoi(digits[strings.LastIndexByte(digits, '.')+1:])
-	r.w.ItemAt(float64(r.level), 0.5, err == nil || digits != label, 1, "")
-	if err == nil {
+	r.w.ItemAt(float64(r.level), 0.5, err == nil, 1, "")
+	switch {
+	case err == nil:
 		r.w.Number(max(number, 0))
+	case digits != label:
+		r.w.Text(label + " ")
 	}
 }
 

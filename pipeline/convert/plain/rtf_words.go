@@ -75,6 +75,17 @@ func (r *rtf) word(word string, n int, has bool) {
 		s.dest = ""
 	case "pict", "sn", "sv", "atnauthor", "footnote", "annotation":
 		r.aside(word)
+	case "listlevel", "levelnfc", "levelnfcn", "levelstartat", "list", "listid":
+		r.lists.word(s.dest, word, n)
+	case "ls":
+		if s.dest == "" {
+			r.list = n
+		}
+		r.lists.word(s.dest, word, n)
+	case "dropcapli":
+		if s.dest == "" && n > 0 {
+			r.dropped = inCap
+		}
 	default:
 		r.layout(word)
 	}
@@ -149,6 +160,10 @@ func (r *rtf) layout(word string) {
 			r.w.Break()
 			return
 		}
+		if r.dropped == inCap && r.begun {
+			r.dropped, r.begun = capEnded, false
+			return
+		}
 		if !r.inTable {
 			r.w.End()
 			r.endQuote()
@@ -156,7 +171,7 @@ func (r *rtf) layout(word string) {
 		r.begun = false
 		r.label = ""
 	case "pard":
-		r.heading, r.level = 0, 0
+		r.heading, r.level, r.list = 0, 0, 0
 		r.quote, r.intbl, r.begun = false, false, false
 	case "intbl":
 		r.intbl = true
@@ -197,7 +212,10 @@ func (r *rtf) fieldResult() {
 	if !ok {
 		return
 	}
-	target = strings.Trim(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(target), `\l`)), `"`)
+	if target = strings.TrimSpace(target); strings.HasPrefix(target, `\l`) {
+		return // to a bookmark, which Markdown does not have
+	}
+	target = strings.Trim(target, `"`)
 	if !r.begun {
 		r.begin() // the cell or paragraph that the link is in
 	}
