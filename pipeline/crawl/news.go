@@ -96,8 +96,10 @@ func (w *words) picture(src string) {
 
 // longer reports whether a link has more segments or parameters than its page: those of a site without end do.
 func longer(page, link *url.URL) bool {
-	return strings.Count(link.Path, "/") > strings.Count(page.Path, "/") ||
-		strings.Count(link.RawQuery, "&") > strings.Count(page.RawQuery, "&") || link.RawQuery != "" && page.RawQuery == ""
+	parameters := func(u *url.URL) int {
+		return len(strings.FieldsFunc(u.RawQuery, func(r rune) bool { return r == '&' }))
+	}
+	return strings.Count(link.Path, "/") > strings.Count(page.Path, "/") || parameters(link) > parameters(page)
 }
 
 // repeats reports whether a path has the same segments three times in a row, other than numbers.

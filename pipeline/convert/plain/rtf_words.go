@@ -75,20 +75,16 @@ func (r *rtf) word(word string, n int, has bool) {
 		s.dest = ""
 	case "pict", "sn", "sv", "atnauthor", "footnote", "annotation":
 		r.aside(word)
-	case "listlevel", "levelnfc", "levelnfcn", "levelstartat", "list", "listid":
-		r.lists.word(s.dest, word, n)
-	case "ls":
-		if s.dest == "" {
+	case "ls", "dropcapli":
+		if s.dest == "" && word == "ls" {
 			r.list = n
-		}
-		r.lists.word(s.dest, word, n)
-	case "dropcapli":
-		if s.dest == "" && n > 0 {
+		} else if s.dest == "" && n > 0 {
 			r.dropped = inCap
 		}
 	default:
 		r.layout(word)
 	}
+	r.lists.word(s.dest, word, n)
 	if destinations[word] {
 		s.dest = word
 	}
