@@ -178,7 +178,7 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 	if in.DryRun {
 		return r.plan(ctx, in)
 	}
-	if err := os.MkdirAll(filepath.Join(r.out, ".pawl"), 0o755); err != nil {
+	if err := os.MkdirAll(r.out, 0o755); err != nil {
 		return &pipeline.Error{What: "cannot make " + r.out, Err: err, Next: "choose another --out"}
 	}
 	if r.outInfo, err = os.Stat(r.out); err != nil {

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -43,6 +44,7 @@ func newCache(dir string, maxBytes int64) (*cache, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
+	removeEmpty(dir) // put makes it again
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -130,18 +132,33 @@ func (c *cache) used(u *url.URL) {
 	_ = os.Chtimes(c.file(u), now, now) // else it is asked for as a whole in a month
 }
 
+// removeEmpty removes folders in which nothing is, the folder .pawl around them included.
+func removeEmpty(dirs ...string) {
+	for _, dir := range slices.Backward(dirs) { // an inner one before those around it
+		if os.Remove(dir) == nil && filepath.Base(filepath.Dir(dir)) == ".pawl" {
+			_ = os.Remove(filepath.Dir(dir))
+		}
+	}
+}
+
 // prune removes what no crawl has asked for in a long time.
 func (c *cache) prune() {
 	if c.dir == "" {
 		return
 	}
+	var dirs []string
 	_ = filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil {
 			return nil //nolint:nilerr // what cannot be read stays
+		}
+		if d.IsDir() {
+			dirs = append(dirs, path)
+			return nil
 		}
 		if info, err := d.Info(); err == nil && time.Since(info.ModTime()) > cacheFor {
 			_ = os.Remove(path)
 		}
 		return nil
 	})
+	removeEmpty(dirs...)
 }

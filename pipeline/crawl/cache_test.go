@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"os"
@@ -119,5 +121,30 @@ func TestContentEncodings(t *testing.T) {
 	}
 	if sum.Dead != 1 || len(w.times("/bomb")) != 1 {
 		t.Errorf("a body that is small until it is unpacked: %+v, asked for %d times", sum, len(w.times("/bomb")))
+	}
+}
+
+// The folder .pawl is there as long as an answer is kept in it.
+func TestFolderOfTheCache(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{"/": text("text/html", "<title>no tag</title>")})
+	r := &rig{T: t, dir: t.TempDir()}
+	dir := filepath.Join(r.dir, ".pawl")
+	r.changed = map[string]any{"cache": filepath.Join(dir, "crawl")}
+	if _, _, err := r.run(t.Context(), w.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nothing is kept, and the folder is there: %v", err)
+	}
+	old := filepath.Join(dir, "crawl", "ab", "cd")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(old), 0o755), os.WriteFile(old, nil, 0o644),
+		os.Chtimes(old, time.Time{}, time.Now().Add(-2*cacheFor))); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.run(t.Context(), w.URL); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what was kept is too old, and the folder is there: %v", err)
 	}
 }
