@@ -49,9 +49,9 @@ type Config struct {
 	Board *observe.Board
 	// Rooms are what a program has beside its store.
 	Rooms   Rooms
-	Owner   string // names this process
-	Version string
-	Logger  *slog.Logger
+	Owner   string       // names this process
+	Version string       // of the program; may be empty
+	Logger  *slog.Logger // nil is slog.Default
 }
 
 // Rooms are what the routes of a whole program show; without one its route is 404.

@@ -30,8 +30,8 @@ const (
 
 // Config is what a scheduler may be told.
 type Config struct {
-	Owner  string // names this process; empty: made up
-	Logger *slog.Logger
+	Owner  string       // names this process; empty: made up
+	Logger *slog.Logger // nil: nothing is logged
 	// Booked is called with each row that this process writes while it fires, such as that a tick fired.
 	Booked func(name string, r Run)
 }

@@ -55,17 +55,18 @@ type Config struct {
 	// nothing.
 	Events EventSink
 	// DrainTimeout is how long a drain waits for running handlers before it ends
-	// their contexts with pawl.ErrDrain.
+	// their contexts with pawl.ErrDrain; 0 is [DefaultDrainTimeout].
 	DrainTimeout time.Duration
-	// MaxBytes bounds the size of all messages held at once. A single larger message is
-	// held all the same.
+	// MaxBytes bounds the size of all messages held at once; 0 is [DefaultMaxBytes]. A
+	// single larger message is held all the same.
 	MaxBytes int
 	// MaxZombies is how many handlers may outlive their deadline before
-	// [Dispatcher.Ready] reports it.
+	// [Dispatcher.Ready] reports it; 0 is [DefaultMaxZombies].
 	MaxZombies int
 	// PollMin and PollMax bound the pause between claims while there is nothing
 	// to do: it starts at PollMin and doubles up to PollMax. Wake-ups from the
-	// store and from this process cut it short.
+	// store and from this process cut it short. 0 is [DefaultPollMin] and
+	// [DefaultPollMax].
 	PollMin, PollMax time.Duration
 	// UntilEmpty ends Run as soon as nothing is waiting, delayed or leased in any
 	// of the topics. The store must implement store.Topics.
@@ -89,7 +90,7 @@ type Topic struct {
 	// [DefaultConcurrency].
 	Concurrency int
 	// Reserved are slots, of these, that only messages of priority
-	// pawl.MaxPriority may use.
+	// pawl.MaxPriority may use; 0: none.
 	Reserved int
 	// BatchSize is how many deliveries a batch handler gets at most; 0 is 100.
 	BatchSize int

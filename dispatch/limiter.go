@@ -21,16 +21,17 @@ type LimitConfig struct {
 	// By returns the key of a delivery; each key has a limit of its own: a host, a
 	// tenant, a chat. nil is one limit for all. It is called often, and must be quick.
 	By func(*pawl.Delivery) string
-	// Rate is how many handlers begin a second, and Burst how many of these may
-	// begin at once after a pause; 0 is a tenth of a second's worth.
+	// Rate is how many handlers begin a second; 0 is no bound. Burst is how many of these
+	// may begin at once after a pause; 0 is a tenth of a second's worth. Rate,
+	// Concurrency, Adaptive or Size bounds something: a limit without a bound is refused.
 	Rate  float64
 	Burst int
-	// Shared makes the rate one for all processes over a store; with By, that of each
+	// Shared, if not nil, makes the rate one for all processes over a store; with By, that of each
 	// key. The store is written to once for each key and each tenth of a second's worth of
 	// calls. While it does not answer, nothing begins. With By, all processes stay away when a
 	// downstream says how long to do so ([pawl.Throttled]).
 	Shared store.Shared
-	// Concurrency is how many handlers run at once.
+	// Concurrency is how many handlers run at once; 0 is no bound.
 	Concurrency int
 	// Adaptive learns how many handlers may run at once, up to that many, from what
 	// they return: an error that is throttled ([pawl.Throttled]), or states
@@ -101,6 +102,9 @@ type Limiter struct {
 func NewLimiter(c LimitConfig) (*Limiter, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
+	}
+	if c.Rate == 0 && c.Concurrency == 0 && c.Adaptive == 0 && c.Size == nil {
+		return nil, fmt.Errorf("limit %q: it bounds nothing; state a rate, a concurrency or adaptive", c.Name)
 	}
 	inner := c.inner()
 	switch {

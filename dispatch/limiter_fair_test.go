@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -166,10 +167,10 @@ func TestLimitsThatAgreeInTurn(t *testing.T) {
 	}
 }
 
-// TestRetryAfterOfOneIsNotThatOfAll, however long it is; one that is not limited at
-// all goes on.
+// TestRetryAfterOfOneIsNotThatOfAll, however long it is; one that is hardly limited
+// goes on.
 func TestRetryAfterOfOneIsNotThatOfAll(t *testing.T) {
-	for name, c := range map[string]dispatch.LimitConfig{"no bound": {}, "a rate": {Rate: 100},
+	for name, c := range map[string]dispatch.LimitConfig{"at once": {Concurrency: 1000}, "a rate": {Rate: 100},
 		"learned": {Adaptive: 10}} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(r *rig) {
@@ -186,6 +187,14 @@ func TestRetryAfterOfOneIsNotThatOfAll(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A limit that bounds nothing is a mistake.
+func TestLimitWithoutABound(t *testing.T) {
+	if l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "api"}); err == nil ||
+		!strings.Contains(err.Error(), "bounds nothing") {
+		t.Errorf("%v, %v", l, err)
 	}
 }
 

@@ -26,6 +26,7 @@ var ErrURL = errors.New("the store's URL")
 
 // Config says which store to open, and how.
 type Config struct {
+	// URL names the store, as the flag --store does: memory:, sqlite:FILE, postgres://…, kafka://….
 	URL string
 	// AutoMigrate brings the schema of a store on a server up to date. Embedded stores
 	// always do so.

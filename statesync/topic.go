@@ -38,7 +38,7 @@ type Config struct {
 	AllowRollback bool
 	Every         time.Duration // between looks of a watch; 0: half a second
 	Refresh       time.Duration // between full reads of a watch; 0, and at most: 30 seconds
-	Logger        *slog.Logger
+	Logger        *slog.Logger  // nil: nothing is logged
 }
 
 // Topic is a set of values of one type. Make one with [New]. It is safe for concurrent use.

@@ -24,7 +24,7 @@ import (
 
 // Config says where deliveries go. URL is required.
 type Config struct {
-	URL     string
+	URL     string            // where deliveries are posted
 	Method  string            // empty is POST
 	Headers map[string]string // beside those of the delivery
 	// Timeout bounds a request and its reply; 0 leaves that to the deadline.

@@ -60,11 +60,14 @@ func by(what string) func(*pawl.Delivery) string {
 
 // of returns the limiters of a topic: its own first, whose rate may be set later.
 func (all limits) of(t *config.Topic) (own *dispatch.Limiter, of []*dispatch.Limiter, err error) {
-	c := dispatch.LimitConfig{Name: t.Name, Rate: t.PerSecond}
+	c := dispatch.LimitConfig{Name: t.Name, Rate: 1}
 	if t.Adaptive {
 		c.Adaptive = config.MaxConcurrency // that of the topic bounds it, and may be changed
 	}
-	if own, err = dispatch.NewLimiter(c); err != nil {
+	if own, err = dispatch.NewLimiter(c); err == nil {
+		err = own.Set(t.PerSecond, 0, 0) // 0 is none, until a reload states one
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	of = append(of, own)

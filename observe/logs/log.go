@@ -21,11 +21,12 @@ type Config struct {
 	// Include are the fixed fields that records have besides time, level and message, of [Fields]; attributes with
 	// other names are never left out. Nil is all that a record has, and in JSON seq and node_id as well.
 	Include []string
-	// Node names this process in node_id.
+	// Node names this process in node_id; it may be empty.
 	Node string
 	// Redact takes secrets out of a line; nil takes none out.
 	Redact func(string) string
-	Sinks  []Sink
+	// Sinks are where records are written; without any, nowhere.
+	Sinks []Sink
 }
 
 // Sink is one place where records are written.
