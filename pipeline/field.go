@@ -96,7 +96,7 @@ func CheckAddress(s string) error {
 func CheckHTTP(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return errors.New("must be an address such as https://localhost:9200")
+		return errors.New("must be an address such as https://example.com:9200")
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ func fields() []pipeline.Field {
 	return []pipeline.Field{
 		{Name: "token", Secret: true, Required: true, Doc: "The token of the bot.",
 			Check: pipeline.CheckForm(`-?[0-9]{1,18}:[^/?#% ]+`, "must look like 123456:ABC-DEF, as BotFather gave it")},
-		{Name: "api_url", Type: pipeline.URL, Default: "https://api.telegram.org", Doc: "Where the Bot API is."},
+		{Name: "api_url", Type: pipeline.URL, Default: "https://api.telegram.org", Doc: "Where the Bot API is.",
+			Check: pipeline.CheckHTTP},
 		{Name: "updates", Type: pipeline.Choice, Choices: []string{updatesPoll, updatesWebhook}, Default: updatesPoll,
 			Doc: "How updates come."},
 		{Name: "listen",
@@ -50,7 +51,7 @@ func fields() []pipeline.Field {
 		{Name: "secret_token", Secret: true, Doc: "The secret that Telegram sends with each call of the webhook.",
 			Check: pipeline.CheckForm(`[A-Za-z0-9_-]{1,256}`, "must be 1 to 256 of A-Z a-z 0-9 _ -")},
 		{Name: "webhook_url", Type: pipeline.URL, DefaultDoc: "the operator tells Telegram",
-			Doc: "What Telegram is told to call."},
+			Doc: "What Telegram is told to call.", Check: pipeline.CheckHTTP},
 		{Name: "admins", Type: pipeline.Texts,
 			Doc:   "Users who may use the commands everywhere, by number. The first one is told about targets that refuse the bot.",
 			Check: pipeline.CheckForm(`-?[0-9]{1,18}`, "must be numbers of users; the bot @userinfobot tells one's own")},

@@ -43,7 +43,8 @@ func fields() []pipeline.Field {
 		{Name: "token", Required: true, Secret: true, Doc: "The Token of the callback."},
 		{Name: "encoding_aes_key", Required: true, Secret: true, Doc: "The EncodingAESKey of the callback.",
 			Check: checkKey},
-		{Name: "api_url", Type: pipeline.URL, Default: "https://qyapi.weixin.qq.com", Doc: "Where the API is."},
+		{Name: "api_url", Type: pipeline.URL, Default: "https://qyapi.weixin.qq.com", Doc: "Where the API is.",
+			Check: pipeline.CheckHTTP},
 		{Name: "listen", Default: "127.0.0.1:9120", Doc: "The address of the callback.", Check: pipeline.CheckAddress},
 		{Name: "path", Default: "/wecom/callback", Doc: "The path of the callback.", Check: pipeline.CheckPath},
 		{Name: "timestamp_window", Type: pipeline.Duration, Default: "10m",
@@ -71,7 +72,7 @@ func fields() []pipeline.Field {
 		}},
 		{Name: "handler", Type: pipeline.Object, Doc: "Who answers: one of http, exec and pipe.",
 			Fields: []pipeline.Field{
-				{Name: "http", Type: pipeline.URL,
+				{Name: "http", Type: pipeline.URL, Check: pipeline.CheckHTTP,
 					Doc: "The URL that envelopes are posted to; the answer is the body of the reply."},
 				{Name: "exec", Raw: true,
 					Doc: "A command that is started for every message; the answer is what it writes to stdout."},
