@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -114,6 +115,33 @@ var timeScenarios = []Scenario{
 			r.until("the next one is, too", func() bool { return r.stats()["a"].Dead == 2 })
 			if y := r.dead()["y"]; y.Attempts != 3 {
 				r.Errorf("it was tried %d times", y.Attempts)
+			}
+		}},
+	{Text: "Dispatchers over one store keep a rate together, for all and by key.",
+		Name: "RateIsShared", Needs: needs(store.CanState), Test: func(r *Rig) {
+			shared, _ := store.As[store.Shared](r.store)
+			const rate, n, burst = 20, 25, 2
+			var begun atomic.Int64
+			began := time.Now()
+			for range 2 {
+				var limits []*dispatch.Limiter
+				for _, by := range []func(*pawl.Delivery) string{nil, func(d *pawl.Delivery) string { return d.Topic }} {
+					l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "shared", By: by, Rate: rate, Shared: shared})
+					if err != nil {
+						r.Fatal(err)
+					}
+					limits = append(limits, l)
+				}
+				of := topic("a", 8, func(context.Context, *pawl.Delivery) error { begun.Add(1); return nil })
+				of.Limits = limits
+				r.start(r.store, of)
+			}
+			for i := range n {
+				r.append(pawl.Message{ID: fmt.Sprint(i), Topic: "a"})
+			}
+			r.until("all are carried out", func() bool { return begun.Load() >= n })
+			if took := time.Since(began); took < (n-2*burst)*time.Second/rate {
+				r.Errorf("%d messages at %d a second took %v", n, rate, took)
 			}
 		}},
 	{Text: "An idle dispatcher soon starts an appended message.",
