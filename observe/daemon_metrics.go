@@ -55,6 +55,14 @@ func ProgramRestarts(total func(set func(value float64, labels ...string))) Metr
 	}
 }
 
+// State is the metric of values of the shared state that a process did not take over.
+func State(total func(set func(value float64, labels ...string))) Metric {
+	return Metric{
+		Name: "pawl_state_ignored_total", Labels: []string{"state_topic", labelReason}, Total: total,
+		Help: "Versions of values in the state that this process did not take over: stale (older than what it has), poisoned (they cannot be decoded), skipped (a newer one was there).",
+	}
+}
+
 // ProgramLines is the metric of lines of kept programs that are not verdicts as they should be.
 func ProgramLines(total func(set func(value float64, labels ...string))) Metric {
 	return Metric{

@@ -48,7 +48,7 @@ func exported(t *testing.T) map[string]metric {
 		}
 		all[m[1]] = metric{m[1], strings.ReplaceAll(m[2], `\"`, `"`), labels}
 	}
-	for _, m := range slices.Concat((&Schedules{}).Metrics(nil), Logs(nil), []Metric{ProgramRestarts(nil),
+	for _, m := range slices.Concat((&Schedules{}).Metrics(nil), Logs(nil), []Metric{State(nil), ProgramRestarts(nil),
 		ProgramLines(nil), HandlersLate(nil), TraceSpans(nil)}) { // the daemon registers them
 		all[m.Name] = metric{m.Name, m.Help, m.Labels}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/observe/watch"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/statesync"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -78,6 +79,7 @@ type Daemon struct {
 	programs   *programs
 	served     []*servedTopic
 	limits     limits
+	limitState *statesync.Topic[limitSet] // nil: limits are those of the file
 	policy     *policy.Live
 	dispatcher *dispatch.Dispatcher
 	scheduler  *cron.Scheduler // nil: the store cannot keep schedules
@@ -187,6 +189,9 @@ func (d *Daemon) build() error {
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
 		return err
 	}
+	if d.limitState, err = d.openLimits(); err != nil {
+		return err
+	}
 	replies := hook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
@@ -279,6 +284,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	wg.Go(func() { d.keepAlive(beside) })
 	if d.scheduler != nil {
 		wg.Go(func() { d.scheduler.Run(beside) })
+	}
+	if d.limitState != nil {
+		wg.Go(func() { d.limits.watch(beside, d.limitState, d.Logger) })
 	}
 	reloads, stopReloads := context.WithCancel(ctx)
 	wg.Go(func() { d.watchConfig(reloads) })

@@ -31,6 +31,9 @@ func (d *Daemon) ownMetrics() []observe.Metric {
 	if d.scheduler != nil {
 		all = append(all, d.schedules.Metrics(d.scheduler.Overdue)...)
 	}
+	if d.limitState != nil {
+		all = append(all, observe.State(d.limitFigures))
+	}
 	if d.Tracer != nil {
 		all = append(all, observe.TraceSpans(d.Tracer.Spans))
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
@@ -16,7 +17,9 @@ type limits map[string]*limit
 // limit is a limiter, and what it is set to.
 type limit struct {
 	*dispatch.Limiter
+	mu  sync.Mutex
 	now config.Limit
+	set limitSet
 }
 
 func newLimits(configured []config.Limit, s store.Store) (limits, error) {
@@ -38,7 +41,7 @@ func newLimits(configured []config.Limit, s store.Store) (limits, error) {
 		if err != nil {
 			return nil, err
 		}
-		all[l.Name] = &limit{limiter, l}
+		all[l.Name] = &limit{Limiter: limiter, now: l}
 	}
 	return all, nil
 }
@@ -94,10 +97,9 @@ func (all limits) set(configured []config.Limit) (kept []string, err error) {
 		case !l.takes(next):
 			kept = append(kept, l.kept(next)...)
 		default:
-			if err := l.Set(next.PerSecond, next.Burst, next.Concurrency); err != nil {
+			if err := l.apply(&next, nil); err != nil {
 				return nil, err
 			}
-			l.now = next
 		}
 	}
 	return kept, nil
