@@ -91,19 +91,19 @@ func TestBatchThatGathers(t *testing.T) {
 		r.append(numbered("a", 7)...)
 		time.Sleep(time.Second)
 		equal(r, sizes.Load(), int64(0))
-		equal(r, r.d.Rebatch("a", 50, 2*time.Second), nil)
+		equal(r, r.d.SetBatch("a", 50, 2*time.Second), nil)
 		time.Sleep(1100 * time.Millisecond)
 		equal(r, sizes.Load(), int64(7))
-		for _, wrong := range []error{r.d.Rebatch("b", 1, 0), r.d.Rebatch("a", -1, 0), r.d.Rebatch("a", 1, time.Hour)} {
+		for _, wrong := range []error{r.d.SetBatch("b", 1, 0), r.d.SetBatch("a", -1, 0), r.d.SetBatch("a", 1, time.Hour)} {
 			if wrong == nil {
 				t.Error("a size or wait that no batch may have was taken")
 			}
 		}
-		equal(r, r.d.Rebatch("a", 3, 0), nil)
+		equal(r, r.d.SetBatch("a", 3, 0), nil)
 		r.append(keyed("a", "l", 1)...)
 		time.Sleep(time.Second)
 		equal(r, sizes.Load(), int64(8))
-		equal(r, r.d.Rebatch("a", 50, time.Minute), nil)
+		equal(r, r.d.SetBatch("a", 50, time.Minute), nil)
 		r.append(keyed("a", "k", 3)...)
 		time.Sleep(time.Second)
 		r.stop()

@@ -54,7 +54,7 @@ func TestPollMaxOfATopic(t *testing.T) {
 		}
 		for i, most := range []time.Duration{2 * time.Second, 100 * time.Millisecond, 10 * time.Second, 0} {
 			if i > 0 {
-				equal(r, r.d.Repoll("b", most), nil)
+				equal(r, r.d.SetPollMax("b", most), nil)
 			}
 			want := int64(100 * time.Second / cmp.Or(most, 500*time.Millisecond))
 			if n := count(); n < want-1 || n > want+1 {
@@ -62,7 +62,7 @@ func TestPollMaxOfATopic(t *testing.T) {
 			}
 		}
 		for topic, most := range map[string]time.Duration{"b": -1, "c": 1} {
-			if r.d.Repoll(topic, most) == nil {
+			if r.d.SetPollMax(topic, most) == nil {
 				r.Errorf("topic %s polls every %v", topic, most)
 			}
 		}

@@ -25,9 +25,9 @@ func (d *Dispatcher) Resize(topic string, concurrency int) error {
 	return nil
 }
 
-// Repoll changes [Topic.PollMax] of a topic, from now on.
-func (d *Dispatcher) Repoll(name string, most time.Duration) error {
-	return d.adjust("repoll", name, func(next *Topic) { next.PollMax = most }, func(t *topic, next *Topic) {
+// SetPollMax changes [Topic.PollMax] of a topic, from now on.
+func (d *Dispatcher) SetPollMax(name string, most time.Duration) error {
+	return d.adjust("set the pause", name, func(next *Topic) { next.PollMax = most }, func(t *topic, next *Topic) {
 		t.PollMax = next.PollMax
 		t.pace.due = min(t.pace.due, d.now()+d.pollMax(t))
 	})
@@ -36,10 +36,10 @@ func (d *Dispatcher) Repoll(name string, most time.Duration) error {
 // pollMax is the longest pause between claims of a topic. The caller holds mu.
 func (d *engine) pollMax(t *topic) time.Duration { return cmp.Or(t.PollMax, d.cfg.PollMax) }
 
-// Rebatch changes how many deliveries a batch of a topic has at most, and how long one
+// SetBatch changes how many deliveries a batch of a topic has at most, and how long one
 // that is not full waits for more, from the next batch on. 0 is the default.
-func (d *Dispatcher) Rebatch(name string, size int, wait time.Duration) error {
-	return d.adjust("rebatch", name, func(next *Topic) { next.BatchSize, next.BatchWait = size, wait },
+func (d *Dispatcher) SetBatch(name string, size int, wait time.Duration) error {
+	return d.adjust("set the batch", name, func(next *Topic) { next.BatchSize, next.BatchWait = size, wait },
 		func(t *topic, next *Topic) {
 			t.BatchSize, t.BatchWait = next.BatchSize, next.BatchWait
 			t.refill()

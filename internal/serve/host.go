@@ -287,9 +287,9 @@ func (h *Host) resize(d *dispatch.Dispatcher, st *pipeline.Stage) error {
 		d = h.besides[st.Store]
 	}
 	err := errors.Join(d.Resize(st.Name, cmp.Or(st.Concurrency, dispatch.DefaultConcurrency)),
-		d.Repoll(st.Name, st.PollMax))
+		d.SetPollMax(st.Name, st.PollMax))
 	if st.Batch != nil {
-		err = errors.Join(err, d.Rebatch(st.Name, st.BatchSize, st.BatchWait))
+		err = errors.Join(err, d.SetBatch(st.Name, st.BatchSize, st.BatchWait))
 	}
 	return err
 }
