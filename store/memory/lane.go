@@ -142,11 +142,8 @@ func (l *lane) take(m *message) {
 	}
 }
 
-// leave takes a message out of the run and the lane, and reports whether it was the last
-// of the run.
-func (l *lane) leave(m *message) (last bool) {
-	last = m.seq == l.lease.last
+// leave takes a message out of the run and the lane.
+func (l *lane) leave(m *message) {
 	l.take(m)
 	l.lease.run--
-	return last
 }

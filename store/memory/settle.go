@@ -61,44 +61,50 @@ func (s *core) settle(now time.Time, st *store.Settlement) bool {
 	if m == nil {
 		return false
 	}
+	d := sqlstore.Decide(st, sqlstore.Delivery{Attempts: m.Attempts, Keyed: l.keyed, Tail: l.topic.Tail,
+		Last: m.seq == l.lease.last}, now.Add)
+	if d.Failed != nil {
+		m.fail(now, d)
+	}
+	if d.Leaves {
+		l.leave(m)
+	}
 	switch st.Verdict {
 	case store.Ack:
-		s.ack(now, l, m, st)
+		s.ack(now, l.topic, m)
 	case store.Dead:
-		m.fail(now, st, time.Time{})
-		l.take(m)
-		s.makeDead(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), store.Text(st.Failure.Error))
-		s.end(l, now, st.Closes())
+		s.makeDead(m, now, pawl.Kind(store.Text(string(st.Failure.Kind))), d.Reason)
 	case store.Retry:
-		l.topic.totals.Retried++
-		if l.topic.Tail && l.keyed {
-			s.retryAtTail(now, l, m, st)
-			return true
+		if l.topic.totals.Retried++; d.Delayed {
+			s.place(l.topic, m, now.Add(st.After), now)
 		}
-		m.fail(now, st, now.Add(st.Closes()))
-		s.end(l, now, st.Closes())
 	case store.Release:
-		m.Reason = backend.ReleasedReason(&st.Failure)
-		s.end(l, now, st.Closes())
+		m.Reason = d.Reason
+	}
+	if d.Ends {
+		s.end(l, now, d.Closed)
+	}
+	if st.Verdict == store.Ack {
+		s.follow(now, st)
 	}
 	return true
 }
 
-// ack forgets a message and lets what it emitted appear.
-func (s *core) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
-	last := l.leave(m)
-	l.topic.totals.Acked++
-	l.topic.totals.LastAck = now
+// ack forgets a message, or keeps it as long as its topic says.
+func (s *core) ack(now time.Time, t *topic, m *message) {
+	t.totals.Acked++
+	t.totals.LastAck = now
 	s.freeUnique(&m.Message)
-	if l.topic.Retain > 0 {
-		m.State, m.AckedAt, m.forget = store.Acked, now, now.Add(l.topic.Retain)
+	if t.Retain > 0 {
+		m.State, m.AckedAt, m.forget = store.Acked, now, now.Add(t.Retain)
 		s.retained = append(s.retained, m)
 	} else {
 		delete(s.messages, m.ID)
 	}
-	if last || st.Hold > 0 {
-		s.end(l, now, st.Hold)
-	}
+}
+
+// follow lets what an ack emits and marks appear.
+func (s *core) follow(now time.Time, st *store.Settlement) {
 	for i, e := range st.Emit {
 		s.append(now, pawl.EmitID(st.ID, i), e)
 	}
@@ -107,17 +113,6 @@ func (s *core) ack(now time.Time, l *lane, m *message, st *store.Settlement) {
 	}
 	if len(st.Marks) > 0 {
 		s.marks.tidy(now)
-	}
-}
-
-// retryAtTail makes a message a delayed one; its lane and the rest of its run go on.
-func (s *core) retryAtTail(now time.Time, l *lane, m *message, st *store.Settlement) {
-	due := now.Add(st.After)
-	m.fail(now, st, due)
-	last := l.leave(m)
-	s.place(l.topic, m, due, now)
-	if last || st.Hold > 0 {
-		s.end(l, now, st.Hold)
 	}
 }
 
@@ -132,15 +127,14 @@ func (s *core) end(l *lane, now time.Time, after time.Duration) {
 }
 
 // fail records a failed attempt.
-func (m *message) fail(now time.Time, st *store.Settlement, next time.Time) {
-	a := sqlstore.FailedAttempt(m.Attempts+1, &st.Failure, now, next)
-	if a.Throttled = st.Throttled; a.Throttled {
+func (m *message) fail(now time.Time, d sqlstore.Decision) {
+	if d.Failed.Throttled {
 		m.throttle(now)
 	} else {
-		m.Attempts, m.Throttles, m.ThrottledSince = a.Attempt, 0, time.Time{}
+		m.Throttles, m.ThrottledSince = 0, time.Time{}
 	}
-	m.Reason = a.Error
-	m.History = append(m.History, a)
+	m.Attempts, m.Reason = d.Attempts, d.Reason
+	m.History = append(m.History, *d.Failed)
 }
 
 // throttle counts a throttled retry, and forgets the record of an old one.

@@ -239,65 +239,35 @@ func (w *resting) settleRun(to *writing, r sqlstore.Run) {
 // whether the run ends with it anyway.
 func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
 	tok := st.Token
+	d := sqlstore.Decide(st, sqlstore.Delivery{Attempts: m.attempts, Keyed: tok.Lane < 0, Tail: m.tail, Last: last},
+		func(after time.Duration) time.Time { return moment(w.at + micros(after)) })
+	if st.Verdict != store.Ack {
+		to.try(tok.Lane, tok.Seq, d.Attempts, m.rescues, m.lonely, d.Reason)
+	}
+	if d.Failed != nil {
+		to.fail(tok.Seq, d.Failed, m.throttles)
+	}
 	switch st.Verdict {
 	case store.Ack:
 		to.acked.lane, to.acked.seq = append(to.acked.lane, tok.Lane), append(to.acked.seq, tok.Seq)
 		w.emit(to, st)
 		w.marks = append(w.marks, st.Marks...)
-		if tok.Lane > 0 || !last && st.Hold == 0 {
-			return tok.Lane > 0
-		}
-		w.end(to, tok, st.Hold)
 	case store.Dead:
-		w.fail(to, st, m, 0)
-		to.makeDead(tok.Lane, tok.Seq, st.Failure.Kind, store.Text(st.Failure.Error))
-		if tok.Lane < 0 {
-			w.end(to, tok, st.Closes())
-		}
+		to.makeDead(tok.Lane, tok.Seq, st.Failure.Kind, d.Reason)
 	case store.Retry:
 		to.count(m.topic, tallyRetried, 1)
-		if m.tail && tok.Lane < 0 {
-			return w.retryAtTail(to, st, m, last)
-		}
-		w.fail(to, st, m, st.Closes())
-		w.end(to, tok, st.Closes())
-	case store.Release:
-		to.try(tok.Lane, tok.Seq, m.attempts, m.rescues, m.lonely, backend.ReleasedReason(&st.Failure))
-		w.end(to, tok, st.Closes())
 	}
-	return true
-}
-
-// retryAtTail makes a message a delayed one, and reports whether its run is over.
-func (w *resting) retryAtTail(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
-	after := micros(st.After)
-	w.fail(to, st, m, st.After)
-	to.toTail.lane, to.toTail.seq = append(to.toTail.lane, st.Token.Lane), append(to.toTail.seq, st.Token.Seq)
-	to.toTail.until = append(to.toTail.until, w.at+after)
-	w.delays = append(w.delays, after)
-	if !last && st.Hold == 0 {
-		return false
+	if d.Delayed {
+		after := micros(st.After)
+		to.toTail.lane, to.toTail.seq = append(to.toTail.lane, tok.Lane), append(to.toTail.seq, tok.Seq)
+		to.toTail.until = append(to.toTail.until, w.at+after)
+		w.delays = append(w.delays, after)
 	}
-	w.end(to, st.Token, st.Hold)
-	return true
-}
-
-// fail records a failed attempt.
-func (w *resting) fail(to *writing, st *store.Settlement, m *found, after time.Duration) {
-	var next time.Time
-	if st.Verdict == store.Retry {
-		next = moment(w.at + micros(after))
+	// A lane of its own is gone with its message.
+	if d.Ends && (tok.Lane < 0 || !d.Leaves) {
+		w.end(to, tok, d.Closed)
 	}
-	a := sqlstore.FailedAttempt(m.attempts+1, &st.Failure, moment(w.at), next)
-	attempts := a.Attempt
-	if a.Throttled = st.Throttled; a.Throttled {
-		attempts = m.attempts
-		to.throttled.more = append(to.throttled.more, st.Token.Seq)
-	} else if m.throttles > 0 {
-		to.throttled.over = append(to.throttled.over, st.Token.Seq)
-	}
-	to.try(st.Token.Lane, st.Token.Seq, attempts, m.rescues, m.lonely, a.Error)
-	to.record(st.Token.Seq, a)
+	return d.Ends
 }
 
 // end ends the lease of a lane, which stays closed for after.

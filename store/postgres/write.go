@@ -135,6 +135,16 @@ func (w *writing) record(seq int64, a store.Attempt) {
 	w.attempts.data = append(w.attempts.data, string(sqlstore.EncodeAttempt(a)))
 }
 
+// fail records a failed attempt of a message that was throttled so often before.
+func (w *writing) fail(seq int64, a *store.Attempt, throttles int) {
+	w.record(seq, *a)
+	if a.Throttled {
+		w.throttled.more = append(w.throttled.more, seq)
+	} else if throttles > 0 {
+		w.throttled.over = append(w.throttled.over, seq)
+	}
+}
+
 func (w *writing) makeDead(lane, seq int64, kind pawl.Kind, reason string) {
 	b := &w.dead
 	b.lane, b.seq = append(b.lane, lane), append(b.seq, seq)

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"time"
+
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/fingerprint"
 	"github.com/pawl-dev/pawl/store"
@@ -116,20 +118,24 @@ func (k *work) ack(e *entry) error {
 	return k.drop(e.seq, e.seq, 0)
 }
 
-// fail records a failed attempt; next is 0 for one that is not repeated.
-func (k *work) fail(e *entry, st *store.Settlement, next int64) error {
-	a := sqlstore.FailedAttempt(int(e.attempts)+1, &st.Failure, moment(k.now), moment(next))
-	add, args := addAttempt, []any{e.seq, a.Error}
-	if a.Throttled = st.Throttled; a.Throttled {
-		add, args = addThrottle, append(args, k.now)
+// after is the store's time so long from now.
+func (k *work) after(d time.Duration) time.Time { return moment(k.now + micros(d)) }
+
+// failed records a failed attempt.
+func (k *work) failed(seq int64, a *store.Attempt) error {
+	if !a.Throttled {
+		if _, err := k.db.exec(addAttempt, seq, a.Error); err != nil {
+			return err
+		}
+		return k.record(seq, *a)
 	}
-	if _, err := k.db.exec(add, args...); err != nil {
+	if _, err := k.db.exec(addThrottle, seq, a.Error, k.now); err != nil {
 		return err
 	}
-	if err := k.record(e.seq, a); err != nil || !a.Throttled {
+	if err := k.record(seq, *a); err != nil {
 		return err
 	}
-	_, err := k.db.exec(trimThrottles, e.seq, sqlstore.MarkThrottled, int64(store.KeptThrottles))
+	_, err := k.db.exec(trimThrottles, seq, sqlstore.MarkThrottled, int64(store.KeptThrottles))
 	return err
 }
 

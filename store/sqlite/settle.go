@@ -346,56 +346,38 @@ func (s *settler) item(l *lease, i int) (ended bool, err error) {
 		return false, nil
 	}
 	it := &s.items[i]
+	d := sqlstore.Decide(it, sqlstore.Delivery{Attempts: int(e.attempts), Keyed: l.lane < 0, Last: e.seq == l.last,
+		Tail: s.work.topics.byNumber[l.topic].Tail}, s.after)
+	if d.Failed != nil {
+		if err := s.failed(e.seq, d.Failed); err != nil {
+			return false, err
+		}
+	}
 	switch it.Verdict {
 	case store.Ack:
-		if err := s.ack(e); err != nil {
-			return false, err
-		}
+		err = s.ack(e)
 		s.acked(e.topic, i)
-		if e.seq != l.last && it.Hold == 0 {
-			return false, nil
-		}
-		return true, s.end(l.lane, l.topic, micros(it.Hold), true)
 	case store.Dead:
-		if err := s.fail(e, it, 0); err != nil {
-			return false, err
-		}
-		if err := s.buryEntry(e, s.now, it.Failure.Kind, store.Text(it.Failure.Error)); err != nil {
-			return false, err
-		}
-		return true, s.end(l.lane, l.topic, micros(it.Closes()), true)
+		err = s.buryEntry(e, s.now, it.Failure.Kind, d.Reason)
 	case store.Retry:
-		s.of(e.topic).retried++
-		if l.lane < 0 && s.work.topics.byNumber[l.topic].Tail {
-			return s.retryAtTail(l, e, it)
-		}
-		if err := s.fail(e, it, s.now+micros(it.Closes())); err != nil {
-			return false, err
+		if s.of(e.topic).retried++; d.Delayed {
+			err = s.delay(e, s.now+micros(it.After))
 		}
 	default: // release
-		if _, err := s.db.exec(setReason, e.seq, backend.ReleasedReason(&it.Failure)); err != nil {
-			return false, err
-		}
+		_, err = s.db.exec(setReason, e.seq, d.Reason)
 	}
-	return true, s.end(l.lane, l.topic, micros(it.Closes()), false)
+	if err != nil || !d.Ends {
+		return false, err
+	}
+	return true, s.end(l.lane, l.topic, micros(d.Closed), d.Leaves)
 }
 
-// retryAtTail makes a message a delayed one, and reports whether that ended its run.
-func (s *settler) retryAtTail(l *lease, e *entry, it *store.Settlement) (ended bool, err error) {
-	due := s.now + micros(it.After)
-	if err := s.fail(e, it, due); err != nil {
-		return false, err
-	}
+// delay makes a message a delayed one, which joins its lane again when it is due.
+func (s *settler) delay(e *entry, due int64) error {
 	if _, err := s.db.exec(leaveLane, e.seq); err != nil {
-		return false, err
+		return err
 	}
-	if err := s.close(e.seq, due, e.topic, sqlstore.KeyLane(e.topic, e.key)); err != nil {
-		return false, err
-	}
-	if e.seq != l.last && it.Hold == 0 {
-		return false, nil
-	}
-	return true, s.end(l.lane, l.topic, micros(it.Hold), true)
+	return s.close(e.seq, due, e.topic, sqlstore.KeyLane(e.topic, e.key))
 }
 
 // emit appends what acked deliveries emitted, in the order of their messages.
