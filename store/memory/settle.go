@@ -103,7 +103,7 @@ func (s *core) ack(now time.Time, t *topic, m *message) {
 	}
 }
 
-// follow lets what an ack emits and marks appear.
+// follow appends what an ack emits, and writes its marks.
 func (s *core) follow(now time.Time, st *store.Settlement) {
 	for i, e := range st.Emit {
 		s.append(now, pawl.EmitID(st.ID, i), e)

@@ -132,7 +132,7 @@ func (s *settler) settleRest(ctx context.Context, g *settling) error {
 	}
 	careful, checkDue := false, true
 	for n := 1; ; n++ {
-		w := &resting{settler: s, settling: g, careful: careful, checkDue: checkDue}
+		w := &deciding{settler: s, settling: g, careful: careful, checkDue: checkDue}
 		err := s.within(ctx, s.back, nil, func(t *tx) error { return w.settle(ctx, t) })
 		switch {
 		case err == nil:

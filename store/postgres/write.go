@@ -10,8 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// writing collects what a transaction writes about messages whose lanes it has
-// locked, to send it at once.
+// writing collects the rows that a transaction writes about messages of lanes that it has
+// locked, so that all of them are sent at once.
 type writing struct {
 	at int64 // the store's time, in microseconds
 
@@ -135,7 +135,7 @@ func (w *writing) record(seq int64, a store.Attempt) {
 	w.attempts.data = append(w.attempts.data, string(sqlstore.EncodeAttempt(a)))
 }
 
-// fail records a failed attempt of a message that was throttled so often before.
+// fail records a failed attempt; throttles is how often the message was throttled before.
 func (w *writing) fail(seq int64, a *store.Attempt, throttles int) {
 	w.record(seq, *a)
 	if a.Throttled {

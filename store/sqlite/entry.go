@@ -47,7 +47,7 @@ func (l *lease) covers(e *entry) bool {
 	return e.lane == l.lane && e.seq <= l.last
 }
 
-// entry is what an end of a message has to know of it.
+// entry is a message that is to be settled or buried.
 type entry struct {
 	seq, lane, topic int64
 	id, key          []byte
@@ -118,7 +118,7 @@ func (k *work) ack(e *entry) error {
 	return k.drop(e.seq, e.seq, 0)
 }
 
-// after is the store's time so long from now.
+// after is the store's time when d has passed.
 func (k *work) after(d time.Duration) time.Time { return moment(k.now + micros(d)) }
 
 // failed records a failed attempt.

@@ -332,7 +332,7 @@ func (s *settler) ackPart(l *lease, items []int) (n int, ended bool, err error) 
 	return n, true, s.end(l.lane, l.topic, 0, true)
 }
 
-// item settles one delivery under a lease, nil if its token is stale, and tells
+// item settles one delivery under a lease, which is nil if the token is stale, and reports
 // whether that ended the run.
 func (s *settler) item(l *lease, i int) (ended bool, err error) {
 	var e *entry

@@ -12,9 +12,9 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// resting settles the rest of a batch: retries, releases, deaths, holds, acks
-// that emit or write marks, and whatever is in one run with one of these.
-type resting struct {
+// deciding settles what [sqlstore.Decide] decides: retries, releases, deaths, holds, acks
+// that emit or write marks, and everything else in one run with one of these.
+type deciding struct {
 	*settler
 	*settling
 	careful  bool // runs one by one
@@ -44,7 +44,7 @@ func (l *latch) has(seq int64) bool {
 	return seq >= l.first && seq <= l.last && (l.run == nil || slices.Contains(l.run, seq))
 }
 
-// found is what is known of a message to be settled.
+// found is a message to be settled, as its rows have it.
 type found struct {
 	topic                     int32
 	attempts, rescues, lonely int
@@ -66,7 +66,7 @@ const (
 )
 
 // settle is the transaction.
-func (w *resting) settle(ctx context.Context, t *tx) error {
+func (w *deciding) settle(ctx context.Context, t *tx) error {
 	if err := w.look(ctx, t); err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (w *resting) settle(ctx context.Context, t *tx) error {
 	return cmp.Or(t.run(ctx, last...), w.stopped())
 }
 
-// stopped is why what was emitted is not as it should be.
-func (w *resting) stopped() error {
+// stopped returns the error that kept a message from being emitted.
+func (w *deciding) stopped() error {
 	for _, in := range w.inserted {
 		if err := in.stopped(); err != nil {
 			return err
@@ -100,8 +100,8 @@ func (w *resting) stopped() error {
 	return nil
 }
 
-// look locks claims and lanes, each in their order, and reads what is there.
-func (w *resting) look(ctx context.Context, t *tx) error {
+// look locks claims and lanes, each in their order, and reads the messages.
+func (w *deciding) look(ctx context.Context, t *tx) error {
 	var fences, lanes, seqs []int64
 	var leased []held
 	emits := false
@@ -151,7 +151,7 @@ func (w *resting) look(ctx context.Context, t *tx) error {
 const lockHeld = `SELECT x.lane, x.token, x.first, x.last, x.run FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
 	CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token FOR UPDATE) x`
 
-func (w *resting) readClaim(r row) error {
+func (w *deciding) readClaim(r row) error {
 	fence := r.int8(0)
 	w.live[fence] = true
 	for _, lane := range r.int8s(1) {
@@ -160,12 +160,12 @@ func (w *resting) readClaim(r row) error {
 	return nil
 }
 
-func (w *resting) readLane(r row) error {
+func (w *deciding) readLane(r row) error {
 	w.locked[held{r.int8(0), r.int8(1)}] = latch{r.int8(2), r.int8(3), r.int8s(4)}
 	return nil
 }
 
-func (w *resting) readMessage(r row) error {
+func (w *deciding) readMessage(r row) error {
 	w.messages[r.int8(0)] = &found{
 		topic: r.id(1), attempts: r.int4(2), rescues: r.int4(3), lonely: r.int4(4), reason: r.text(5),
 		throttles: r.int4(6), tail: r.bool(7),
@@ -175,7 +175,7 @@ func (w *resting) readMessage(r row) error {
 
 // oneByOne settles run by run, and refuses those that emit a unique key which another
 // transaction holds.
-func (w *resting) oneByOne(ctx context.Context, t *tx) error {
+func (w *deciding) oneByOne(ctx context.Context, t *tx) error {
 	for _, r := range w.rest {
 		one := &writing{at: w.at}
 		before, marks := len(w.refusals), len(w.marks)
@@ -210,7 +210,7 @@ func (w *resting) oneByOne(ctx context.Context, t *tx) error {
 
 // settleRun settles the items of one run, in the order of the lane, until one
 // ends it.
-func (w *resting) settleRun(to *writing, r sqlstore.Run) {
+func (w *deciding) settleRun(to *writing, r sqlstore.Run) {
 	id := held{r.Lane, r.Fence}
 	lane, locked := w.locked[id]
 	valid := r.Lane < 0 && locked || r.Lane > 0 && w.live[r.Fence] && !w.gone[id]
@@ -235,9 +235,9 @@ func (w *resting) settleRun(to *writing, r sqlstore.Run) {
 	}
 }
 
-// settleOne settles one message, and reports whether its run is over. last is
-// whether the run ends with it anyway.
-func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
+// settleOne settles one message, and reports whether its run is over. last says that it is
+// the last of the run.
+func (w *deciding) settleOne(to *writing, st *store.Settlement, m *found, last bool) (over bool) {
 	tok := st.Token
 	d := sqlstore.Decide(st, sqlstore.Delivery{Attempts: m.attempts, Keyed: tok.Lane < 0, Tail: m.tail, Last: last},
 		func(after time.Duration) time.Time { return moment(w.at + micros(after)) })
@@ -271,7 +271,7 @@ func (w *resting) settleOne(to *writing, st *store.Settlement, m *found, last bo
 }
 
 // end ends the lease of a lane, which stays closed for after.
-func (w *resting) end(to *writing, tok pawl.Token, after time.Duration) {
+func (w *deciding) end(to *writing, tok pawl.Token, after time.Duration) {
 	until := w.at + micros(after)
 	if after > 0 {
 		w.delays = append(w.delays, micros(after))
@@ -300,7 +300,7 @@ func (w *resting) end(to *writing, tok pawl.Token, after time.Duration) {
 }
 
 // emit makes rows of what an ack emits.
-func (w *resting) emit(to *writing, st *store.Settlement) {
+func (w *deciding) emit(to *writing, st *store.Settlement) {
 	if len(st.Emit) == 0 {
 		return
 	}
@@ -319,8 +319,8 @@ func (w *resting) emit(to *writing, st *store.Settlement) {
 	}
 }
 
-// steps are the statements of what was written, and of what is emitted with it.
-func (w *resting) steps(to *writing) group {
+// steps are the statements that write what was gathered, and append what is emitted with it.
+func (w *deciding) steps(to *writing) group {
 	g := to.steps(w.core)
 	w.written = append(w.written, to)
 	for _, in := range to.emits {
@@ -332,7 +332,7 @@ func (w *resting) steps(to *writing) group {
 
 // markSteps are the statements that write the marks of what was acked, in rounds: a statement cannot write a row twice,
 // so the second mark of a key is in the second round. All rows are locked in the first one, in their order.
-func (w *resting) markSteps() (g group) {
+func (w *deciding) markSteps() (g group) {
 	var rounds [][]pawl.Mark
 	times := map[[2]string]int{}
 	for i := range w.marks {
@@ -354,7 +354,7 @@ func (w *resting) markSteps() (g group) {
 }
 
 // finish takes over the results of the transaction.
-func (w *resting) finish() {
+func (w *deciding) finish() {
 	w.refused = append(w.refused, w.refusals...)
 	slices.SortFunc(w.ended, func(a, b pawl.Token) int {
 		return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.Fence, b.Fence))

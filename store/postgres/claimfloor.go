@@ -51,8 +51,8 @@ const (
 	fullEvery  = 30 * time.Second
 )
 
-// of returns the bands of a topic with their floors, and what is known by now of
-// tickets that stayed.
+// of returns the bands of a topic with their floors, and how often tickets have stayed by
+// now.
 func (f *floors) of(t *topic) (bands, ranks []int64, known int) {
 	now := time.Now()
 	f.mu.Lock()
@@ -91,7 +91,7 @@ func within(rank int64, t *topic, band, now int64) int64 {
 	return rank
 }
 
-// note takes from a claim of a topic what the next ones go by.
+// note updates the floors and the yield of a topic after a claim.
 func (f *floors) note(c *claiming) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -129,9 +129,8 @@ func (f *floors) raise(t top) {
 	fl.top = max(fl.top, t.rank)
 }
 
-// stayed notes what a claim left where it was: the next one must look there
-// again. What was left before is done with when a claim that knew of it has come
-// as far.
+// stayed notes the tickets that a claim left in place: the next one must look there again.
+// Tickets that stayed earlier are forgotten when a claim that knew of them has come as far.
 func (f *floors) stayed(c *claiming) {
 	for band, fl := range f.byBand {
 		past := func(t top) bool { return t.band == band && t.rank >= fl.left }
@@ -203,8 +202,8 @@ func (f *floors) tickets(t *topic, w store.Want) int {
 	return min(n, int(float64(w.MaxBytes)/max(one, 1))+2)
 }
 
-// learn takes from a claim what the next ones go by. What a claim went on for, when
-// only a little was missing, says little.
+// learn updates the yield of a topic after a claim. A claim that went on for a few missing
+// messages says little about it.
 func (f *floors) learn(c *claiming) {
 	f.priorities[c.topic.id] = c.priorities
 	if c.taken == 0 || c.topic.Order != store.OrderKey || c.before > 0 && c.taken < telling {
