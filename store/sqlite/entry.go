@@ -123,16 +123,14 @@ func (k *work) after(d time.Duration) time.Time { return moment(k.now + micros(d
 
 // failed records a failed attempt.
 func (k *work) failed(seq int64, a *store.Attempt) error {
-	if !a.Throttled {
-		if _, err := k.db.exec(addAttempt, seq, a.Error); err != nil {
-			return err
-		}
-		return k.record(seq, *a)
+	add, args := addAttempt, []any{seq, a.Error}
+	if a.Throttled {
+		add, args = addThrottle, append(args, k.now)
 	}
-	if _, err := k.db.exec(addThrottle, seq, a.Error, k.now); err != nil {
+	if _, err := k.db.exec(add, args...); err != nil {
 		return err
 	}
-	if err := k.record(seq, *a); err != nil {
+	if err := k.record(seq, *a); err != nil || !a.Throttled {
 		return err
 	}
 	_, err := k.db.exec(trimThrottles, seq, sqlstore.MarkThrottled, int64(store.KeptThrottles))

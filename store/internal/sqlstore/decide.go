@@ -42,10 +42,15 @@ func Decide(st *store.Settlement, m Delivery, at func(time.Duration) time.Time) 
 			next, d.Delayed, d.Ends, d.Closed = at(st.After), true, m.Last || st.Hold > 0, st.Hold
 		}
 	}
-	a := FailedAttempt(m.Attempts+1, &st.Failure, at(0), next)
-	if a.Throttled = st.Throttled; !a.Throttled {
-		d.Attempts = a.Attempt
+	now, f := at(0), &st.Failure
+	d.Reason = store.Text(f.Error)
+	d.Failed = &store.Attempt{
+		Attempt: m.Attempts + 1, StartedAt: now.Add(-f.Ran), EndedAt: now, NextAt: next, Throttled: st.Throttled,
+		Worker: store.Text(f.Worker), Kind: store.Text(string(f.Kind)), Error: d.Reason, Rule: store.Text(f.Rule),
+		Action: store.Text(f.Action), Inputs: store.Text(f.Inputs), Attrs: backend.FitAttrs(f.Attrs),
 	}
-	d.Failed, d.Reason = &a, a.Error
+	if !st.Throttled {
+		d.Attempts++
+	}
 	return d
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/backend"
 )
 
 // Run is the settlements of a batch that concern one run: their indexes in the
@@ -56,17 +55,6 @@ func SortRefusals(refused []store.Refusal) []store.Refusal {
 
 // MarkThrottled is contained in the row of a throttled attempt, and in no other.
 const MarkThrottled = `"throttled":true`
-
-// FailedAttempt is the record of a delivery that was settled as failed; next is
-// zero for one that is not repeated.
-func FailedAttempt(n int, f *store.Failure, now, next time.Time) store.Attempt {
-	return store.Attempt{
-		Attempt: n, StartedAt: now.Add(-f.Ran), EndedAt: now, Worker: store.Text(f.Worker),
-		Kind: store.Text(string(f.Kind)), Error: store.Text(f.Error), Rule: store.Text(f.Rule),
-		Action: store.Text(f.Action),
-		Inputs: store.Text(f.Inputs), NextAt: next, Attrs: backend.FitAttrs(f.Attrs),
-	}
-}
 
 // RescuedAttempt is the record of a lease that ended unsettled, and the reason
 // to go with it.

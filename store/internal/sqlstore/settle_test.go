@@ -29,8 +29,9 @@ func TestByRunFollowsTheLane(t *testing.T) {
 
 func TestAttemptsSurviveTheirEncoding(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 7000, time.UTC)
-	failed := FailedAttempt(2, &store.Failure{Kind: "K", Error: "e\x00", Worker: "w", Ran: time.Second}, now,
-		now.Add(time.Minute))
+	retry := store.Settlement{Verdict: store.Retry, After: time.Minute,
+		Failure: store.Failure{Kind: "K", Error: "e\x00", Worker: "w", Ran: time.Second}}
+	failed := *Decide(&retry, Delivery{Attempts: 1}, now.Add).Failed
 	if failed.Error != "e\uFFFD" || !failed.StartedAt.Equal(now.Add(-time.Second)) {
 		t.Fatal(failed)
 	}
