@@ -2,18 +2,25 @@ package sqlite
 
 import (
 	"context"
-	"iter"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/backend"
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
 // side is what processes share beside messages: entries, marks and rates.
 type side struct {
 	*core
+	*entries
 	inspector *inspector
+}
+
+type entries = sqlstore.Entries
+
+func newSide(c *core, i *inspector) *side {
+	s := &side{core: c, inspector: i}
+	s.entries = sqlstore.NewEntries(sqlstore.EntryTable{Get: s.entry, Page: s.entryPage, Change: s.changeEntry})
+	return s
 }
 
 const (
@@ -35,94 +42,50 @@ func readEntry(r row) (store.Entry, error) {
 		Value: r.bytes(4)}, nil
 }
 
-// GetState implements [store.Shared].
-func (s *side) GetState(ctx context.Context, key string) (found store.Entry, err error) {
-	if err := backend.AdmitState(key); err != nil {
-		return store.Entry{}, err
-	}
-	err = s.inspector.peek(ctx, "get state", func(k *work) error {
-		all, err := collect(k.db, readEntry, selectEntryOf, []byte(key))
-		if err == nil && len(all) == 0 {
-			return notFound("state", key)
-		}
-		if err == nil {
-			found = all[0]
-		}
-		return err
+func (s *side) entry(ctx context.Context, op, key string) (found store.Entry, err error) {
+	err = s.inspector.peek(ctx, op, func(k *work) error {
+		return k.db.query(selectEntryOf, func(r row) (err error) {
+			found, err = readEntry(r)
+			return err
+		}, []byte(key))
 	})
 	return found, err
 }
 
-// PutState implements [store.Shared].
-func (s *side) PutState(ctx context.Context, key string, value []byte, version int64,
-	writer string) (store.Entry, error) {
-	if err := backend.AdmitPut(key, value, version); err != nil {
-		return store.Entry{}, err
-	}
-	if value == nil {
-		value = []byte{}
-	}
-	e := store.Entry{Key: key, Value: value, Writer: store.Text(writer)}
-	err := s.manage(ctx, "put state", func(k *work) (refused, err error) {
+func (s *side) entryPage(ctx context.Context, op string, from, end []byte, after int64,
+	limit int) (page []store.Entry, err error) {
+	err = s.inspector.peek(ctx, op, func(k *work) (err error) {
+		text := entryPage
+		if after > 0 {
+			text = entriesSince
+		}
+		page, err = collect(k.db, readEntry, text, from, end, after, int64(limit))
+		return err
+	})
+	return page, err
+}
+
+func (s *side) changeEntry(ctx context.Context, op, key string,
+	become func(have int64) (*store.Entry, error)) error {
+	return s.manage(ctx, op, func(k *work) (refused, err error) {
 		have, _, err := first(k.db, versionOf, []byte(key))
 		if err != nil {
 			return nil, err
 		}
-		if refused := backend.PutConflict("put state", key, have[0], version); refused != nil {
+		e, refused := become(have[0])
+		if refused != nil {
 			return refused, nil
 		}
 		next, _, err := first(k.db, nextRevision)
-		if err != nil {
-			return nil, err
+		switch {
+		case err != nil:
+		case e == nil:
+			_, err = k.db.exec(deleteEntry, []byte(key))
+		default:
+			e.Version, e.At = next[0], moment(k.now)
+			_, err = k.db.exec(putEntry, []byte(key), e.Version, k.now, e.Writer, e.Value)
 		}
-		e.Version, e.At = next[0], moment(k.now)
-		_, err = k.db.exec(putEntry, []byte(key), e.Version, k.now, e.Writer, value)
 		return nil, err
-	})
-	if err != nil {
-		return store.Entry{}, err
-	}
-	e.Value = append([]byte(nil), value...)
-	return e, nil
-}
-
-// DeleteState implements [store.Shared].
-func (s *side) DeleteState(ctx context.Context, key string, version int64) error {
-	if err := backend.AdmitDelete(key, version); err != nil {
-		return err
-	}
-	return s.manage(ctx, "delete state", func(k *work) (refused, err error) {
-		have, there, err := first(k.db, versionOf, []byte(key))
-		if err != nil {
-			return nil, err
-		}
-		if !there {
-			return notFound("delete state", key), nil
-		}
-		if refused := backend.PutConflict("delete state", key, have[0], version); refused != nil {
-			return refused, nil
-		}
-		if _, err := k.db.exec(deleteEntry, []byte(key)); err != nil {
-			return nil, err
-		}
-		_, _, err = first(k.db, nextRevision)
-		return nil, err
-	})
-}
-
-// ListState implements [store.Shared].
-func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
-	return sqlstore.ListEntries(prefix, after, func(from, end []byte, after int64, limit int) (page []store.Entry,
-		err error) {
-		err = s.inspector.peek(ctx, "list state", func(k *work) (err error) {
-			text := entryPage
-			if after > 0 {
-				text = entriesSince
-			}
-			page, err = collect(k.db, readEntry, text, from, end, after, int64(limit))
-			return err
-		})
-		return page, err
 	})
 }
 

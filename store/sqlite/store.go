@@ -103,7 +103,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 		testClock: c.Now != nil,
 	}
 	looks := &inspector{base}
-	s := &Store{base, looks, &letters{base, looks}, &registry{base}, &side{base, looks}, &migrator{base}}
+	s := &Store{base, looks, &letters{base, looks}, &registry{base}, newSide(base, looks), &migrator{base}}
 	s.cfg.Synchronous = cmp.Or(c.Synchronous, Full)
 	s.description.Durability = string(s.cfg.Synchronous) + ": " + durability[s.cfg.Synchronous]
 	s.cfg.Cache = cmp.Or(c.Cache, 16_000)
