@@ -36,6 +36,8 @@ func actRoutes() []route {
 			reasonBody{}, onMessage("skip", (*exchange).record, skip)),
 		p(doOperate, "/v1/messages/{id}/reclaim", "reclaim", "Take a message back from the worker that holds it",
 			reasonBody{}, onMessage("reclaim", (*exchange).record, reclaim)),
+		p(doOperate, "/v1/workers/{worker}/drain", "workers drain", "Ask a worker to end in good order", reasonBody{},
+			act("workers drain", (*exchange).needWhole, drainWorker)),
 		p(doOperate, "/v1/dead/{id}/edit", "dead edit", "Change the body of a dead letter", editBody{},
 			(*exchange).editLetter),
 		p(doOperate, "/v1/dead/{id}/resolve", "dead resolve", "Mark a dead letter as resolved", reasonBody{},
@@ -254,6 +256,11 @@ func removeTopic(ctx context.Context, x *exchange, _ *reasonBody) (e operate.Aud
 		err = topics.RemoveTopic(ctx, e.Target)
 	}
 	return e, map[string]string{"topic": e.Target}, err
+}
+
+func drainWorker(ctx context.Context, x *exchange, _ *reasonBody) (e operate.AuditEntry, _ any, err error) {
+	e.Target = x.r.PathValue("worker")
+	return e, map[string]string{"worker": e.Target}, operate.Drain(ctx, x.api.store, e.Target, x.caller.name)
 }
 
 // onPipeline does to all topics of the pipeline of a path what is done to one.

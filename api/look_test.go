@@ -132,6 +132,8 @@ func TestWorkersShow(t *testing.T) {
 		!*workers[0].Alive {
 		t.Errorf("workers: %+v", workers)
 	}
+	d.want(409, d.post("/v1/workers/host%2F7/drain", `{}`))
+	d.want(404, d.post("/v1/workers/nobody/drain", `{}`))
 }
 
 func TestEvents(t *testing.T) {

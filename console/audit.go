@@ -41,6 +41,7 @@ var undoHints = []struct{ action, hint string }{
 	{"topics pause", "Resume the topic."}, {"topics resume", "Pause the topic again."},
 	{"pipeline pause", "Resume the pipeline."}, {"schedules pause", "Resume the schedule."},
 	{"schedules rm", "Put the schedule again; its history is still there."},
+	{"workers drain", "Start the worker again."},
 	{"topics set", "Set what is shown back to what it was."},
 	{"replay", "What was replayed is on its way: cancel the messages, or skip them."},
 	{"resolve", "Reopen them."}, {"reopen", "Resolve them again."},

@@ -16,6 +16,8 @@ import (
 var (
 	// ErrKilled: [Dispatcher.Kill] ended it.
 	ErrKilled = errors.New("dispatcher was killed")
+	// ErrAsked: an operator asked for the drain, by pawl workers drain or the console.
+	ErrAsked = errors.New("an operator asked this worker to drain")
 	// ErrStuck: the drain is over, but handlers did not return.
 	ErrStuck = errors.New("handlers did not return")
 	// ErrRan: Run was called before.
@@ -153,7 +155,7 @@ func (d *engine) now() time.Duration { return time.Since(d.began) }
 // nothing more, gives back what it has not started, waits for what runs up to
 // the drain timeout, then ends the contexts of handlers with pawl.ErrDrain and
 // releases what they were at. It returns nil after that, or [ErrStuck] if a
-// handler did not even return then.
+// handler did not even return then. An operator can ask for the same: then it returns [ErrAsked].
 //
 // It returns an error at once if the store denies access, has another schema or
 // settings that conflict with those stated. While the store is not reachable it waits.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -124,7 +125,7 @@ func (d *Dispatcher) drained() error {
 	switch {
 	case d.phase == stopped:
 		return ErrKilled
-	case d.fatal != nil:
+	case d.fatal != nil && !errors.Is(d.fatal, ErrAsked):
 		return d.fatal
 	case d.zombies > 0:
 		return fmt.Errorf("drain: %d %w", d.zombies, ErrStuck)
@@ -132,7 +133,7 @@ func (d *Dispatcher) drained() error {
 		return fmt.Errorf(
 			"drain: %d deliveries could not be settled; they are delivered again when their lease has ended", d.held)
 	default:
-		return nil
+		return d.fatal
 	}
 }
 

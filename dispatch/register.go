@@ -122,7 +122,7 @@ func (g *registration) withdraw() {
 // Versions of its state only grow, and a worker puts its registration there every few
 // seconds: one that finds an older registration than its last knows what has happened.
 
-// put stores what the worker says. Nobody else writes under its key.
+// put stores what the worker says. Nobody else writes under its key, but for who asks it to drain.
 func (g *registration) put(ctx context.Context) error {
 	text, err := json.Marshal(g.text())
 	if err != nil {
@@ -139,6 +139,7 @@ func (g *registration) put(ctx context.Context) error {
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
+		g.obey(found)
 		now, err = g.entries.PutState(ctx, g.key, text, store.AnyVersion, g.of.cfg.Owner)
 	}
 	if err != nil {
@@ -151,6 +152,16 @@ func (g *registration) put(ctx context.Context) error {
 	}
 	g.last = now
 	return nil
+}
+
+// obey drains if somebody has written into the registration that the worker drains.
+func (g *registration) obey(found store.Entry) {
+	var asked roster.Registration
+	if found.Version <= g.last.Version || json.Unmarshal(found.Value, &asked) != nil || !asked.Draining {
+		return
+	}
+	g.of.cfg.Logger.Info("asked to drain", slog.String("by", found.Writer))
+	g.of.engine.endRun(ErrAsked)
 }
 
 // noteBack says that the store has gone back.

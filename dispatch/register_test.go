@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/dispatch/roster"
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // registered returns the registrations that are in the rig's store.
@@ -62,6 +65,31 @@ func TestDispatcherRegistersItself(t *testing.T) {
 		equal(t, r.ended(), nil)
 		if all := r.registered(); len(all) != 0 {
 			t.Errorf("it has ended: %+v", all)
+		}
+	})
+}
+
+// TestDrainByRegistration: one whose registration says that it drains does so, at the latest when it renews it.
+func TestDrainByRegistration(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(registering(nil))
+		time.Sleep(time.Minute)
+		if err := operate.Drain(r.Context(), r.mem, "nobody", "ann"); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
+		}
+		equal(t, operate.Drain(r.Context(), r.mem, "program", "ann"), nil)
+		if all := r.registered(); len(all) != 1 || !all[0].Draining {
+			t.Errorf("%+v", all)
+		}
+		time.Sleep(roster.Every)
+		if err := r.ended(); !errors.Is(err, dispatch.ErrAsked) {
+			t.Error(err)
+		}
+		if all := r.registered(); len(all) != 0 {
+			t.Errorf("it has ended: %+v", all)
+		}
+		if err := operate.Drain(r.Context(), r.mem, "program", "ann"); !errors.Is(err, store.ErrNotFound) {
+			t.Error(err)
 		}
 	})
 }

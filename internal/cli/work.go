@@ -225,7 +225,7 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 		done, err = serve.Work(ctx, opened, c)
 		return err
 	})
-	if err == nil && c.UntilEmpty && ctx.Err() != nil {
+	if err == nil && c.UntilEmpty && ctx.Err() != nil || errors.Is(err, dispatch.ErrAsked) {
 		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted,
 			next: "run it again: it goes on where this one stopped"}
 	}
@@ -267,7 +267,36 @@ func (s *session) workers() *cobra.Command {
 	return noun("workers", "Show who processes messages",
 		`A worker is a process that carries messages out: one of pawl work, of pawl up, or a
 program of yours with the library.`,
-		s.workersLs())
+		s.workersLs(), s.workersDrain())
+}
+
+func (s *session) workersDrain() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "drain WORKER", Short: "Ask a worker to end in good order", Args: count(1, 1, "one worker"),
+		Long: `Asks a worker to drain, as SIGTERM does: within five seconds it claims nothing more, what
+is running may finish, the rest is given back, and its process ends. A service manager
+that starts it again gets a new worker. A daemon ends with all of its topics.`,
+		Example: `  pawl workers drain "$(pawl workers ls -o json | jq -r '.[0].owner')" --reason "new kernel"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			opened, err := s.open(c.Context())
+			if err != nil {
+				return err
+			}
+			if s.dryRun {
+				s.note("would ask worker %s to drain", args[0])
+				return nil
+			}
+			if err := operate.Drain(c.Context(), opened, args[0], s.who()); err != nil {
+				return cannot(err, "drain worker %s", args[0])
+			}
+			s.note("worker %s is asked to drain", args[0])
+			return s.audit(c.Context(), operate.AuditEntry{Action: "workers drain", Target: args[0], Reason: reason,
+				Count: 1, Result: operate.AuditResult{Done: 1}})
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit")
+	return c
 }
 
 func (s *session) workersLs() *cobra.Command {

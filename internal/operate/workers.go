@@ -3,7 +3,6 @@ package operate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -72,11 +71,11 @@ func registered(ctx context.Context, entries store.Shared) (found map[string]*Wo
 		if err != nil {
 			return nil, now, err
 		}
-		w := &Worker{Owner: e.Key[len(roster.Prefix):], Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()),
-			LeasedFrom: []Held{}}
-		if err := json.Unmarshal(e.Value, &w.Registration); err != nil || w.Registration == nil {
-			continue // of another version
+		w := &Worker{Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
+		if w.Registration = registrationOf(&e); w.Registration == nil {
+			continue
 		}
+		w.Owner = w.Registration.Owner
 		if now.Sub(e.At) > forgetAfter {
 			_ = entries.DeleteState(ctx, e.Key, e.Version) // it is a courtesy
 			continue

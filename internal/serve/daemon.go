@@ -272,7 +272,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var failing sync.Once
 	hosted := make(chan error, 1)
 	go func() {
-		hosted <- d.host.Run(ctx, func(err error) { failing.Do(func() { broken = err }); fail(err) })
+		hosted <- d.host.Run(ctx, func(err error) { failing.Do(func() { broken = unasked(err) }); fail(err) })
 	}()
 	beside, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -298,7 +298,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		observe.NodeID, d.owner())
 	err := d.dispatcher.Run(ctx)
 	fail(err)
-	err = errors.Join(err, <-hosted)
+	err = errors.Join(unasked(err), <-hosted)
 	d.host.Drained()
 	if broken != nil {
 		err = broken
@@ -313,6 +313,14 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.Front.Close()
 	wg.Wait()
 	d.endEvents(err)
+	return err
+}
+
+// unasked is the error of a run that an operator did not ask to drain.
+func unasked(err error) error {
+	if errors.Is(err, dispatch.ErrAsked) {
+		return nil
+	}
 	return err
 }
 

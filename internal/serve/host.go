@@ -338,9 +338,11 @@ func (h *Host) Run(ctx context.Context, fail func(error)) error {
 	errs := make([]error, len(h.beside))
 	for i, d := range h.beside {
 		stages.Go(func() {
-			if errs[i] = d.Run(ctx); errs[i] != nil {
-				fail(errs[i])
+			err := d.Run(ctx)
+			if err != nil {
+				fail(err)
 			}
+			errs[i] = unasked(err)
 		})
 	}
 	for _, p := range h.hosted {

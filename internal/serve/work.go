@@ -148,7 +148,10 @@ func (w *worker) run(ctx context.Context, d *dispatch.Dispatcher) error {
 	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrNeverReady) {
 		return cause
 	}
-	return err
+	if w.config.UntilEmpty { // whoever asked for the drain, they are not empty
+		return err
+	}
+	return unasked(err)
 }
 
 func (w *worker) account(d *dispatch.Dispatcher, took time.Duration) Worked {
