@@ -8,6 +8,9 @@ func pageTexts() []string {
 	for _, h := range undoHints {
 		all = append(all, h.hint)
 	}
+	for _, phrase := range situations {
+		all = append(all, phrase)
+	}
 	return append(all, operate.KindReplay, operate.KindDiscard, operate.KindResolve, operate.KindReopen,
 		"ok", "warn", "fail", "skip", // verdicts of the doctor
 		"retry", "dead", "ignore", // what the policy decides

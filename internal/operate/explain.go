@@ -25,6 +25,7 @@ const (
 	SituationDead     = "dead"
 	SituationReplayed = "replayed" // ready, after it had been dead
 	SituationRetained = "retained" // acked, and kept by its topic
+	SituationUnknown  = "unknown"  // acked, or never here
 )
 
 // Explanation says why a message is where it is, as JSON.

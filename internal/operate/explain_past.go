@@ -43,7 +43,7 @@ type Removed struct {
 func NotKnown(ctx context.Context, s store.Store, id string,
 	elsewhere func(context.Context, store.Store) (why, next string)) *Explanation {
 	x := &Explanation{
-		ID: id, State: "unknown", Situation: "unknown", Why: "unknown: acked or never here", History: []Attempt{},
+		ID: id, State: "unknown", Situation: SituationUnknown, Why: "unknown: acked or never here", History: []Attempt{},
 		Next: Next{Action: "nothing; to know of acked messages for a while: pawl topics set TOPIC --retain 24h"},
 	}
 	if r := findRemoval(ctx, s, id); r != nil {

@@ -1,0 +1,24 @@
+package console
+
+import "github.com/pawl-dev/pawl/internal/operate"
+
+// situations are what people are told first of a message, in their language: where it is. The sentences of
+// [operate.Explanation] follow, with names and times, in English.
+var situations = map[string]string{
+	operate.SituationReady:    "It waits for a worker with room.",
+	operate.SituationBehind:   "Another message of its key is before it.",
+	operate.SituationHeld:     "What was before it keeps its lane closed for a while.",
+	operate.SituationPaused:   "Its topic is paused.",
+	operate.SituationLimited:  "A rate or limit keeps it back.",
+	operate.SituationDelayed:  "It is for later.",
+	operate.SituationRetrying: "It failed, and is tried again later.",
+	operate.SituationSuspect:  "Its workers died, perhaps because of it.",
+	operate.SituationLeased:   "A worker has it.",
+	operate.SituationDead:     "It is a dead letter.",
+	operate.SituationReplayed: "It had been a dead letter, and is ready again.",
+	operate.SituationRetained: "It is done, and its topic keeps it for a while.",
+	operate.SituationUnknown:  "It is done, or was never here.",
+}
+
+// Situation is where a message is, in the language of the person.
+func (v *view) Situation(x *operate.Explanation) string { return v.T(situations[x.Situation]) }
