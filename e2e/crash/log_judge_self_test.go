@@ -49,6 +49,16 @@ func TestLogJudge(t *testing.T) {
 			s.add(calm, 1, 110, 115, "ack")
 			rest(s, calm, 0, 120)
 		}, []string{repeated, inverted}},
+		{"a batch is in the log twice", func(s *story) {
+			for i, seq := range []int{0, 1, 0, 1, 2} {
+				s.add(calm, seq, 100+10*i, 105+10*i, "ack").token = fmt.Sprintf("fence.1.%d", i)
+			}
+		}, []string{repeated}},
+		{"in the log in another order, and carried out so", func(s *story) {
+			s.add(calm, 1, 100, 105, "ack").token = "fence.1.5"
+			s.add(calm, 0, 110, 115, "ack").token = "fence.1.6"
+			s.add(calm, 2, 120, 125, "ack").token = "fence.1.7"
+		}, []string{early, misplaced}},
 		{"finished just before a kill", func(s *story) { s.add(dies, 0, 1000, 1005, "ack"); rest(s, calm, 0, 3000) },
 			nil},
 		{"finished long before a kill", func(s *story) { s.add(dies, 0, 400, 499, "ack"); rest(s, calm, 0, 3000) },

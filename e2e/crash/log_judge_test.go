@@ -3,6 +3,7 @@
 package crash
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +15,8 @@ import (
 
 // logbook is what a test over Kafka knows of its messages: ids in the order in
 // which they were sent, by key. A producer wrote all of them, so that the log has
-// them in that order.
+// their first copies in that order. Further copies follow where brokers were harmed:
+// the producer repeats a batch when no broker says in time whether it is stored.
 type logbook struct {
 	topic string
 	keys  map[string][]string
@@ -48,9 +50,10 @@ func (b *logbook) line(keys int, do string) string {
 
 // The kinds of faults of a log, besides [lost].
 const (
-	early    = "begun before the one before it was finished"
-	inverted = "out of order within a process"
-	repeated = "finished work repeated, and no kill explains it"
+	early     = "begun before the one before it was finished"
+	inverted  = "out of order within a process"
+	misplaced = "stored behind a later message of its key"
+	repeated  = "finished work repeated, and no kill explains it"
 )
 
 // commitInterval is the store's default, within which finished work is committed.
@@ -70,8 +73,9 @@ const busySlack = 3 * time.Second
 //
 //   - a message that has no final verdict and is no dead letter;
 //   - one that began, anywhere, before the one before it of its key had ended;
-//   - two of a key that one process carried out at once, or in the wrong order
-//     while it had their partition;
+//   - one whose first copy is in the log behind that of a later message of its key;
+//   - two of a key that one process carried out at once, or against the order of the
+//     log while it had their partition;
 //   - finished work that was carried out again, unless whoever finished it was
 //     killed, with kill -9, no later than a commit may take. What was finished by
 //     those who left when they were asked to is not repeated, unless they said that
@@ -80,7 +84,8 @@ const busySlack = 3 * time.Second
 //
 // It counts what is right to happen after a kill, or when no broker answers:
 // explained repeats, and keys that went back in their order because another process
-// had got further, or the same one before it lost the partition.
+// had got further, or the same one before it lost the partition, or because the log has
+// a batch twice.
 func judgeLog(all []*delivery, book *logbook) *findings {
 	f := &findings{faults: map[string][]string{}, counts: map[string]int{"deliveries": len(all),
 		"messages": book.count}}
@@ -95,6 +100,7 @@ func judgeLog(all []*delivery, book *logbook) *findings {
 			f.ended(id, messages[id], book.dead[id])
 			if before != "" {
 				f.follows(messages[id], messages[before])
+				f.placed(messages[id], messages[before])
 			}
 			f.repeats(messages[id], book)
 			before = id
@@ -130,6 +136,19 @@ func (f *findings) follows(ds, before []*delivery) {
 	}
 	if len(ds) > 0 && end > 0 && ds[0].start < end {
 		f.fault(early, "%v\n    while\n    %s", ds[0], list(before))
+	}
+}
+
+// placed looks whether the log has a message behind the one before it in its key: the
+// first copy of it behind the first copy of that.
+func (f *findings) placed(ds, before []*delivery) {
+	if len(ds) == 0 || len(before) == 0 {
+		return
+	}
+	byOffset := func(a, b *delivery) int { return cmp.Compare(a.offset(), b.offset()) }
+	first, second := slices.MinFunc(before, byOffset), slices.MinFunc(ds, byOffset)
+	if second.offset() < first.offset() {
+		f.fault(misplaced, "%v\n    behind %v", first, second)
 	}
 }
 
@@ -187,14 +206,26 @@ type tenure struct {
 	number int64
 }
 
-// backwards looks at the deliveries of a key for those that go back in its order.
+// offset is the place in the log of what was delivered: the last part of the token. Histories
+// told by hand have none, and are in the log as they were sent.
+func (d *delivery) offset() int64 {
+	parts := strings.Split(d.token, ".")
+	if len(parts) != 3 {
+		return int64(d.Seq)
+	}
+	offset, _ := strconv.ParseInt(parts[2], 36, 64)
+	return offset
+}
+
+// backwards looks at the deliveries of a key for those that go back in the log, and counts
+// those that go back in the order of sending.
 func (f *findings) backwards(ds []*delivery) {
 	latest, highest := map[tenure]*delivery{}, (*delivery)(nil)
 	for _, d := range ds {
 		at := d.tenure()
 		if last := latest[at]; last != nil {
 			running := last.end == 0 && last.dying == 0 && !last.orphan || last.end > d.start
-			if d.Seq < last.Seq || running {
+			if d.offset() < last.offset() || running {
 				f.fault(inverted, "%v\n    after %v", d, last)
 			}
 		}
@@ -202,6 +233,8 @@ func (f *findings) backwards(ds []*delivery) {
 		switch {
 		case highest == nil || d.Seq >= highest.Seq:
 			highest = d
+		case at == highest.tenure():
+			f.counts["back, as the log has it twice"]++
 		case d.by != highest.by:
 			f.counts["back, in another process"]++
 		default:
@@ -228,10 +261,11 @@ func (f *findings) report(t *testing.T, how string) {
 		t.Errorf("%d times: %s. The first:\n  %s", len(all), kind, strings.Join(all[:min(3, len(all))], "\n  "))
 	}
 	t.Logf("%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; back in a key's order in another process %d, "+
-		"in the same when the partition came back %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
+		"in the same when the partition came back %d, as the log has it twice %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
 		f.counts["messages"], how, len(f.faults[lost]), len(f.faults[inverted]), len(f.faults[early]),
 		f.counts["back, in another process"],
-		f.counts["back, in the same process later"], f.counts["repeated after a kill"],
+		f.counts["back, in the same process later"], f.counts["back, as the log has it twice"],
+		f.counts["repeated after a kill"],
 		f.oldest.Round(time.Millisecond), f.counts["repeated, as was said"],
 		f.counts["repeated"]+len(f.faults[repeated]))
 }
