@@ -126,7 +126,8 @@ var timeScenarios = []Scenario{
 			for range 2 {
 				var limits []*dispatch.Limiter
 				for _, by := range []func(*pawl.Delivery) string{nil, func(d *pawl.Delivery) string { return d.Topic }} {
-					l, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "shared", By: by, Rate: rate, Shared: shared})
+					c := dispatch.LimitConfig{Name: "shared", By: by, Rate: rate, Shared: shared}
+					l, err := dispatch.NewLimiter(c)
 					if err != nil {
 						r.Fatal(err)
 					}

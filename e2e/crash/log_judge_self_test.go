@@ -32,18 +32,15 @@ func TestLogJudge(t *testing.T) {
 		{"lost", func(s *story) { rest(s, calm, 1, 100) }, []string{lost}},
 		{"given up half-way, and nobody took it up", func(s *story) {
 			s.add(dies, 0, 100, 0, "")
-			rest(s, calm, 1,
-				3000)
+			rest(s, calm, 1, 3000)
 		}, []string{lost}},
 		{"begun before the one before it was finished", func(s *story) {
 			s.add(calm, 0, 100, 120, "ack")
 			s.add(other, 1, 110, 115, "ack")
 			rest(s, calm, 2, 200)
 		}, []string{early}},
-		{"two at once in a process", func(s *story) {
-			s.add(calm, 0, 100, 120, "ack")
-			rest(s, calm, 1, 110)
-		}, []string{early, inverted}},
+		{"two at once in a process", func(s *story) { s.add(calm, 0, 100, 120, "ack"); rest(s, calm, 1, 110) },
+			[]string{early, inverted}},
 		{"back within a process", func(s *story) {
 			s.add(calm, 0, 100, 105, "ack")
 			s.add(calm, 1, 110, 115, "ack")
@@ -67,8 +64,7 @@ func TestLogJudge(t *testing.T) {
 			[]string{repeated}},
 		{"finished before it left, and it said so", func(s *story) {
 			s.add(warns, 0, 1900, 1999, "ack")
-			rest(s, calm,
-				0, 3000)
+			rest(s, calm, 0, 3000)
 		}, nil},
 		{"finished by two, of whom one was killed", func(s *story) {
 			s.add(dies, 0, 1900, 1999, "ack")

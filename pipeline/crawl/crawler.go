@@ -170,7 +170,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, c.left(&r, whyFull))
 	}
 	h := c.hosts.at(u)
-	if r.Stale > 0 && h.dull.Load() > maxDull {
+	if r.Stale > fewStale && h.dull.Load() > maxDull {
 		return c.done(d, c.left(&r, whyDull))
 	}
 	asked := h.known() == nil && !c.options.IgnoreRobots
@@ -354,7 +354,9 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	bodies, repeated := again(u, a.body, r.Bodies)
 	h := c.hosts.at(u)
 	stale := len(p.links) > 0 && c.news.add(site(u), p.words.groups) < fewNews
-	if !stale {
+	if stale {
+		h.dull.Add(1)
+	} else {
 		h.dull.Store(0)
 	}
 	why := ""
@@ -363,8 +365,6 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 		why = whyNoFollow
 	case repeated:
 		why = whySame
-	case stale && h.dull.Add(1) > maxDull:
-		why = whyDull
 	}
 	if why != "" {
 		o.LeftOut.add(why, p.links...)
@@ -408,6 +408,8 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 		why = whyPrivate
 	case to.Stale > maxStale:
 		why = whyStale
+	case to.Stale > fewStale && c.hosts.at(link).dull.Load() > maxDull:
+		why = whyDull
 	}
 	switch {
 	case why != "":

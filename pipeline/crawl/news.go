@@ -11,12 +11,13 @@ import (
 )
 
 // Bounds of pages that say nothing new. A menu repeats on every page of a site, so pages are compared by the groups of
-// three words that no page of their host had before: fewer than fewNews are no news. Links that make the URL longer are
-// followed maxStale pages deep without news, and no link is followed from such a page once maxDull pages of the host in
-// a row were such.
+// three words that no page of their host had before: fewer than fewNews are no news. Pages may say nothing new and be
+// worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
+// maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such.
 const (
 	fewNews  = 4
-	maxStale = 2
+	fewStale = 2
+	maxStale = 4
 	maxDull  = 500
 )
 
