@@ -75,27 +75,26 @@ func TestWhoGivesUpKeepsNoRoom(t *testing.T) {
 	})
 }
 
-// TestNothingFollowsAFailureOfItsKey: within a call, once a record has failed, none of
-// its key is sent any more; one that was refused for good does not count.
-func TestNothingFollowsAFailureOfItsKey(t *testing.T) {
-	of := func(topic, key string) *kgo.Record {
-		r := &kgo.Record{Topic: topic}
-		if key != "" {
-			r.Key = []byte(key)
-		}
-		return r
-	}
-	c := &call{errs: make([]error, 9), left: 9, done: make(chan struct{})}
-	c.answer(0, of("a", "ok"), nil)
-	c.answer(1, of("a", "huge"), kerr.MessageTooLarge)
-	c.answer(2, of("a", "late"), kgo.ErrRecordTimeout)
-	c.answer(3, of("a", ""), kgo.ErrRecordTimeout)
-	for _, want := range []struct {
+// TestNothingFollowsAFailureOfItsTopic: within a call, once a record with a key has failed,
+// nothing of its topic is sent any more; one that was refused for good does not count.
+func TestNothingFollowsAFailureOfItsTopic(t *testing.T) {
+	c := newCall(9)
+	follows := func(topic string) bool { return c.to(t.Context(), topic).Err() != nil }
+	for i, r := range []struct {
 		topic, key string
-		follows    bool
-	}{{"a", "ok", false}, {"a", "huge", false}, {"a", "late", true}, {"b", "late", false}, {"a", "", false}} {
-		if got := c.follows(of(want.topic, want.key)); got != want.follows {
-			t.Errorf("%s of key %q follows a failure: %v", want.topic, want.key, got)
+		err        error
+		follows    bool // who comes then
+	}{
+		{"a", "ok", nil, false}, {"a", "huge", kerr.MessageTooLarge, false}, {"a", "", kgo.ErrRecordTimeout, false},
+		{"a", "late", kgo.ErrRecordTimeout, true}, {"b", "ok", nil, false},
+	} {
+		record := &kgo.Record{Topic: r.topic}
+		if r.key != "" {
+			record.Key = []byte(r.key)
+		}
+		follows(r.topic)
+		if c.answer(i, record, r.err); follows(r.topic) != r.follows {
+			t.Errorf("after %v of key %q: who comes then follows a failure: %v", r.err, r.key, !r.follows)
 		}
 	}
 	if err := failure(errFollows, ""); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknown) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -78,10 +77,9 @@ func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
 	// The client waits for the outcome of a record on the wire; this function does not.
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Produce.Timeout+time.Second, kgo.ErrRecordTimeout)
 	defer cancel()
-	c := &call{errs: make([]error, len(records)), left: len(records), done: make(chan struct{})}
+	c := newCall(len(records))
 	bytes := 0
-	for i, r := range records {
-		c.errs[i] = errUnanswered
+	for _, r := range records {
 		bytes += weight(r)
 	}
 	began := time.Now()
@@ -94,17 +92,7 @@ func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
 	var copies loan
 	copies.own(records)
 	for i, r := range records {
-		size := weight(r)
-		answer := func(_ *kgo.Record, err error) {
-			s.buffer.give(size)
-			s.made.note(began, err)
-			c.answer(i, r, about(r.Topic, err))
-		}
-		if c.follows(r) {
-			answer(r, errFollows)
-			continue
-		}
-		s.producers.of(r.Topic).TryProduce(s.ctx, r, answer)
+		s.put(c, i, r, began)
 	}
 	select {
 	case <-c.done:
@@ -118,6 +106,29 @@ func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
 	case <-ctx.Done():
 		return c.giveUp(fmt.Errorf("%w: %w", store.ErrUnknown, ended(ctx)))
 	}
+}
+
+// put hands record i of a call to the client, unless one of its topic has failed: nothing is
+// stored behind that. The client does not ensure it: it fails all pending records of a
+// partition, and accepts those that come a moment later. It tells of the failure later
+// still, from another goroutine: what it has accepted until then is dropped by answer, as
+// far as it is not sent. It is sent only if a request leaves at that very moment.
+func (s *core) put(c *call, i int, r *kgo.Record, began time.Time) {
+	size := weight(r)
+	answer := func(_ *kgo.Record, err error) {
+		if errors.Is(err, context.Canceled) && s.ctx.Err() == nil {
+			err = errDropped // by this call or by another one, not by whoever called
+		}
+		s.buffer.give(size)
+		s.made.note(began, err)
+		c.answer(i, r, about(r.Topic, err))
+	}
+	ctx := c.to(s.ctx, r.Topic)
+	if ctx.Err() != nil && s.ctx.Err() == nil {
+		answer(r, errFollows)
+		return
+	}
+	s.producers.of(r.Topic).TryProduce(ctx, r, answer)
 }
 
 // forget drops a topic whose record failed if the brokers no longer know it, or it was
@@ -138,17 +149,40 @@ type call struct {
 	errs []error
 	left int
 	done chan struct{}
-
-	failed atomic.Bool         // closed is not empty
-	closed map[recordLane]bool // where a record failed
+	sent map[string]sending // topics
 }
 
-type recordLane struct{ topic, key string }
+// sending is the context of a call's records of a topic. drop has the client fail those that it has not sent.
+type sending struct {
+	ctx  context.Context
+	drop context.CancelFunc
+}
+
+func newCall(records int) *call {
+	c := &call{errs: make([]error, records), left: records, done: make(chan struct{}), sent: map[string]sending{}}
+	for i := range c.errs {
+		c.errs[i] = errUnanswered
+	}
+	return c
+}
+
+// to returns the context for a record to a topic.
+func (c *call) to(ctx context.Context, topic string) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to, known := c.sent[topic]
+	if !known {
+		to.ctx, to.drop = context.WithCancel(ctx)
+		c.sent[topic] = to
+	}
+	return to.ctx
+}
 
 // The errors of a record without an answer of a broker.
 var (
 	errUnanswered = errors.New("no answer yet")
-	errFollows    = errors.New("not sent: a message before it with its key failed")
+	errFollows    = errors.New("not sent: a message before it in its topic failed")
+	errDropped    = errors.New("given up: another message of the topic failed")
 )
 
 func (c *call) answer(i int, r *kgo.Record, err error) {
@@ -158,27 +192,14 @@ func (c *call) answer(i int, r *kgo.Record, err error) {
 		c.errs[i] = err
 	}
 	if err != nil && r.Key != nil && !isPermanent(err) {
-		if c.closed == nil {
-			c.closed = map[recordLane]bool{}
-		}
-		c.closed[recordLane{r.Topic, string(r.Key)}] = true
-		c.failed.Store(true)
+		c.sent[r.Topic].drop()
 	}
 	if c.left--; c.left == 0 {
+		for _, to := range c.sent {
+			to.drop() // nothing is left; it frees the context
+		}
 		close(c.done)
 	}
-}
-
-// follows reports whether a record of the same key failed before: nothing is stored
-// behind it. The client does not ensure that: it fails all pending records of a
-// partition, and accepts those that come a moment later.
-func (c *call) follows(r *kgo.Record) bool {
-	if !c.failed.Load() || r.Key == nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed[recordLane{r.Topic, string(r.Key)}]
 }
 
 // giveUp returns the outcomes known so far, and why the rest are unknown.
