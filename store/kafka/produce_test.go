@@ -3,12 +3,14 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/pawl-dev/pawl"
@@ -196,5 +198,51 @@ func TestReceiptsSayWhoFailedAndWhy(t *testing.T) {
 	if len(rs) != 1 || rs[0].Outcome() == store.Stored || rs[0].Outcome() == store.Refused ||
 		!errors.Is(rs[0].Err, store.ErrNoAnswer) {
 		t.Errorf("nobody is there: %+v", rs)
+	}
+}
+
+// A batch whose outcome was unknown is repeated, and is in the log twice: behind all of the first copy, so that the
+// first copies of a key's messages are in order.
+func TestARepeatedBatchIsBehindItsFirstCopy(t *testing.T) {
+	t.Parallel()
+	cluster := fakeCluster(t, 1)
+	s := open(t, brisk(cluster.ListenAddrs()))
+	send(t, s, "a", 0, 1)
+	release := hang(t, cluster)
+	var messages []pawl.Message
+	for n := range 204 {
+		messages = append(messages, pawl.Message{Topic: "a", ID: fmt.Sprint(n), Key: fmt.Append(nil, n%200)})
+	}
+	if _, err := inTime(t, s, messages...); !errors.Is(err, store.ErrUnknown) {
+		t.Fatal(err)
+	}
+	repeated := make(chan error, 1)
+	go func() {
+		_, err := s.Append(t.Context(), store.NewBatch(messages...))
+		repeated <- err
+	}()
+	release()
+	if err := <-repeated; err != nil {
+		t.Fatal(err)
+	}
+	lines, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.ConsumeTopics("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lines.Close()
+	var ids []string
+	for len(ids) < 2*204+1 && t.Context().Err() == nil {
+		lines.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) {
+			for _, h := range r.Headers {
+				if h.Key == "pawl-id" {
+					ids = append(ids, string(h.Value))
+				}
+			}
+		})
+	}
+	for n, id := range ids[1:] {
+		if id != fmt.Sprint(n%204) {
+			t.Fatalf("offset %d has %s; the log: %q", n+1, id, ids)
+		}
 	}
 }
