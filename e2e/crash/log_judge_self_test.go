@@ -32,30 +32,25 @@ func TestLogJudge(t *testing.T) {
 		{"lost", func(s *story) { rest(s, calm, 1, 100) }, []string{lost}},
 		{"given up half-way, and nobody took it up", func(s *story) {
 			s.add(dies, 0, 100, 0, "")
-			rest(s, calm, 1, 3000)
+			rest(s, calm, 1,
+				3000)
 		}, []string{lost}},
 		{"begun before the one before it was finished", func(s *story) {
 			s.add(calm, 0, 100, 120, "ack")
 			s.add(other, 1, 110, 115, "ack")
 			rest(s, calm, 2, 200)
 		}, []string{early}},
-		{"two at once in a process", func(s *story) { s.add(calm, 0, 100, 120, "ack"); rest(s, calm, 1, 110) },
-			[]string{early, inverted}},
+		{"two at once in a process", func(s *story) {
+			s.add(calm, 0, 100, 120, "ack")
+			rest(s, calm, 1, 110)
+		}, []string{early, inverted}},
 		{"back within a process", func(s *story) {
 			s.add(calm, 0, 100, 105, "ack")
 			s.add(calm, 1, 110, 115, "ack")
 			rest(s, calm, 0, 120)
 		}, []string{repeated, inverted}},
-		{"a batch is in the log twice", func(s *story) {
-			for i, seq := range []int{0, 1, 0, 1, 2} {
-				s.add(calm, seq, 100+10*i, 105+10*i, "ack").token = fmt.Sprintf("fence.1.%d", i)
-			}
-		}, []string{repeated}},
-		{"in the log in another order, and carried out so", func(s *story) {
-			s.add(calm, 1, 100, 105, "ack").token = "fence.1.5"
-			s.add(calm, 0, 110, 115, "ack").token = "fence.1.6"
-			s.add(calm, 2, 120, 125, "ack").token = "fence.1.7"
-		}, []string{early, misplaced}},
+		{"a batch is in the log twice", func(s *story) { s.log(calm, 0, 1, 0, 1, 2) }, []string{repeated}},
+		{"in the log in another order", func(s *story) { s.log(calm, 1, 0, 2) }, []string{early, misplaced}},
 		{"finished just before a kill", func(s *story) { s.add(dies, 0, 1000, 1005, "ack"); rest(s, calm, 0, 3000) },
 			nil},
 		{"finished long before a kill", func(s *story) { s.add(dies, 0, 400, 499, "ack"); rest(s, calm, 0, 3000) },
@@ -64,7 +59,8 @@ func TestLogJudge(t *testing.T) {
 			[]string{repeated}},
 		{"finished before it left, and it said so", func(s *story) {
 			s.add(warns, 0, 1900, 1999, "ack")
-			rest(s, calm, 0, 3000)
+			rest(s, calm,
+				0, 3000)
 		}, nil},
 		{"finished by two, of whom one was killed", func(s *story) {
 			s.add(dies, 0, 1900, 1999, "ack")
@@ -89,5 +85,12 @@ func TestLogJudge(t *testing.T) {
 				t.Errorf("found %q, want %q: %v", got, c.want, found.faults)
 			}
 		})
+	}
+}
+
+// log adds messages that are in the log, and carried out, in this order.
+func (s *story) log(by *incarnation, seqs ...int) {
+	for i, seq := range seqs {
+		s.add(by, seq, 100+10*i, 105+10*i, "ack").token = fmt.Sprintf("fence.1.%d", i)
 	}
 }

@@ -260,8 +260,10 @@ func (f *findings) report(t *testing.T, how string) {
 		all := f.faults[kind]
 		t.Errorf("%d times: %s. The first:\n  %s", len(all), kind, strings.Join(all[:min(3, len(all))], "\n  "))
 	}
-	t.Logf("%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; back in a key's order in another process %d, "+
-		"in the same when the partition came back %d, as the log has it twice %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had said, %d otherwise",
+	t.Logf("%d messages over Kafka, %s: lost %d, out of order within a process %d, begun too early %d; "+
+		"back in a key's order in another process %d, in the same when the partition came back %d, as the log has it "+
+		"twice %d; finished and repeated %d after a kill (finished at most %v before it), %d as their process had "+
+		"said, %d otherwise",
 		f.counts["messages"], how, len(f.faults[lost]), len(f.faults[inverted]), len(f.faults[early]),
 		f.counts["back, in another process"],
 		f.counts["back, in the same process later"], f.counts["back, as the log has it twice"],
