@@ -229,7 +229,7 @@ func Description() store.Description {
 				"what offsets tell: markers of transactions count, and what other processes lease is waiting"),
 			store.CanTxAppend: refused("there is no transaction to share with the caller's data"),
 			store.CanRepeatBatch: refused(
-				"idempotent within a producer's session; after that a repetition is a duplicate with its id"),
+				"what the client sends again by itself is stored once; what a caller repeats is there twice, with its id"),
 			store.CanWake:    kept("a fetch waits at the broker"),
 			store.CanState:   kept("a log of wishes in a topic, which every process reads"),
 			store.CanMarks:   refused("a log has no index: a value by key needs a database"),
