@@ -22,8 +22,8 @@ SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
 .PHONY: help build man run check test nightly bench bench-quick crash soak coverage-report slo dashboards fuzz api-fuzz clean \
-	format fixes lint unit fuzz-changed parts parts-computing services-plain crash-test coverage-tests \
-	scripts-changed scripts-test bench-changed bench-builds bench-pages
+	format fixes lint unit fuzz-changed parts services-plain crash-test coverage-tests scripts-changed scripts-test \
+	bench-changed bench-builds bench-pages
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,14 +131,10 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, one more at once than there are cores. The tests of programs wait for leases and
-# restarts: those under kills run beside the others, and what is left to compute takes what the others leave of the cores.
+# The packages that wait most come first, one more at once than there are cores.
 parts: format fixes lint
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)"
-	$(MAKE) -j3 --output-sync=line services-plain crash-test parts-computing
-
-parts-computing:
-	@for part in fuzz-changed scripts-changed bench-changed; do nice -n 15 $(MAKE) $$part; done
+	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
 
 # What fails is a hole in the report.
 coverage-tests:
