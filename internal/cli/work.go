@@ -277,7 +277,7 @@ func (s *session) workersDrain() *cobra.Command {
 		Long: `Asks a worker to drain, as SIGTERM does: within five seconds it claims nothing more, what
 is running may finish, the rest is given back, and its process ends. A service manager
 that starts it again gets a new worker. A daemon ends with all of its topics.`,
-		Example: `  pawl workers drain "$(pawl workers ls -o json | jq -r '.[0].owner')" --reason "new kernel"`,
+		Example: `  pawl workers drain "$(pawl workers ls -o json | jq -r '.[0].owner')" --reason "new kernel" # needs a worker`,
 		RunE: func(c *cobra.Command, args []string) error {
 			opened, err := s.open(c.Context())
 			if err != nil {
