@@ -59,7 +59,7 @@ func behindAFailure(t *testing.T, s *Store, refuse *atomic.Bool) []error {
 		return &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v"), Timestamp: time.Now()}
 	}
 	sendAll := func(ctx context.Context) {
-		for err := error(context.DeadlineExceeded); err != nil && ctx.Err() == nil; {
+		for err := context.DeadlineExceeded; err != nil && ctx.Err() == nil; {
 			soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			err = s.producers.flush(soon)
 			cancel()
