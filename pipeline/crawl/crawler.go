@@ -170,7 +170,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return c.done(d, c.left(&r, whyFull))
 	}
 	h := c.hosts.at(u)
-	if r.Stale > fewStale && h.dull.Load() > maxDull {
+	if c.tires(u, r.Stale) {
 		return c.done(d, c.left(&r, whyDull))
 	}
 	asked := h.known() == nil && !c.options.IgnoreRobots
@@ -400,7 +400,7 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 // follow emits a request for a link, unless it leads out of the crawl or the request is surely there. It
 // reports whether the link leads to a page of the crawl, perhaps one that is too deep from here.
 func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request) bool {
-	why := trap(link, to.Alike)
+	why := ""
 	switch {
 	case !c.scope.has(link):
 		why = whyScope
@@ -408,8 +408,10 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 		why = whyPrivate
 	case to.Stale > maxStale:
 		why = whyStale
-	case to.Stale > fewStale && c.hosts.at(link).dull.Load() > maxDull:
+	case c.tires(link, to.Stale):
 		why = whyDull
+	default:
+		why = trap(link, to.Alike)
 	}
 	switch {
 	case why != "":

@@ -55,6 +55,11 @@ func (s *news) add(host string, groups []uint64) (fresh int) {
 	return fresh
 }
 
+// tires reports whether a page that so many stale pages led to is left out: its host has said nothing new for long.
+func (c *crawler) tires(u *url.URL, stale int) bool {
+	return stale > fewStale && c.hosts.at(u).dull.Load() > maxDull
+}
+
 var wordSeed = maphash.MakeSeed()
 
 // words are the groups of a page, by their hashes.
