@@ -10,16 +10,19 @@ import (
 	"syscall"
 )
 
+// lockTries is how often the folder of a lock is made again. One that is a link to nowhere can never be made.
+const lockTries = 100
+
 // lock takes a folder for this process, until it ends; false if another one has it. The file of the lock is removed at
 // the end, and its own folder where nothing else is in it.
 func lock(name string) (release func(), ok bool, err error) {
-	for {
+	for try := 1; ; try++ {
 		var f *os.File
 		err := os.MkdirAll(filepath.Dir(name), 0o755)
 		if err == nil {
 			f, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 		}
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) {
+		if try < lockTries && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist)) {
 			continue // another process has just removed the folder
 		}
 		if err != nil {

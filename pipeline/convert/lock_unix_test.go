@@ -40,3 +40,14 @@ func TestLock(t *testing.T) {
 		t.Errorf("taken %d times; %v", taken.Load(), err)
 	}
 }
+
+// TestLockOfAFolderThatCannotBe fails, where it would try for ever.
+func TestLockOfAFolderThatCannotBe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), ".pawl")
+	if err := os.Symlink(filepath.Join(t.TempDir(), "nowhere", "at", "all"), dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := lock(filepath.Join(dir, "lock")); err == nil {
+		t.Error("a link to nowhere is locked")
+	}
+}
