@@ -81,7 +81,11 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 	series := maps.Clone(ill.values)
 	maps.Copy(series, calm.values)
 	maps.Copy(series, well.values)
+	rules := rulesOf(t, alert)
 	for _, s := range slices.Sorted(maps.Keys(series)) {
+		if name, _, _ := strings.Cut(s, "{"); !strings.Contains(rules, name) {
+			continue
+		}
 		_, _ = fmt.Fprintf(&text, "      - {series: '%s', values: '%s'}\n", labelled(s), course(s, calm, ill, well))
 	}
 	up := map[bool]int{true: 1}
@@ -100,8 +104,7 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 			at.minute, alert, at.sample)
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"proof.yaml": text.String(),
-		"pawl.rules.yaml": string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))} {
+	for name, text := range map[string]string{"proof.yaml": text.String(), "pawl.rules.yaml": rules} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -114,6 +117,30 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 			t.Error(err)
 		}
 	}
+}
+
+// rulesOf returns the rules that the alert is made of: most of the time of a proof would go to the others.
+func rulesOf(t *testing.T, alert string) string {
+	t.Helper()
+	const item = "\n      - "
+	parts := strings.Split(string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml"))), item)
+	at := slices.IndexFunc(parts, func(rule string) bool { return strings.HasPrefix(rule, "alert: "+alert+"\n") })
+	if at < 0 {
+		t.Fatalf("there is no alert %s", alert)
+	}
+	body := func(rule string) string { // without the head of the next group
+		rule, _, _ = strings.Cut(rule, "\n  - name: ")
+		return rule
+	}
+	kept := body(parts[at])
+	for _, rule := range slices.Backward(parts[:at]) {
+		if name, ok := strings.CutPrefix(rule, "record: "); ok {
+			if name, _, _ = strings.Cut(name, "\n"); strings.Contains(kept, name) {
+				kept = body(rule) + item + kept
+			}
+		}
+	}
+	return "groups:\n  - name: " + alert + "\n    rules:" + item + kept + "\n"
 }
 
 // labelled is a series with the labels that a scrape adds.

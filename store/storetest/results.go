@@ -178,7 +178,7 @@ func (t *T) scan(after int64, limit int) ([]store.Result, int64) {
 func (t *T) scanAll(after int64, limit int, want ...string) (next int64) {
 	t.Helper()
 	got := []string{}
-	t.eventually(fmt.Sprintf("the results are %q", want), func() bool {
+	t.eventually(fmt.Sprintf("there are %d results", len(want)), func() bool {
 		for {
 			results, cursor := t.scan(after, limit)
 			if len(results) == 0 {
