@@ -16,7 +16,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 served    = $$(awk -v ORS=' ' '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
 UNITS    ?= $$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')
 # Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
-UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|strict)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
+UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
 BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
@@ -50,6 +50,7 @@ test: ## everything: check, then all tests against real services, then kills and
 	export PAWL_RAN=$$PWD/out/ran
 	mkdir -p out
 	rm -f "$$PAWL_RAN"
+	export PAWL_KAFKA_JVM='-Xms512m -Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1'
 	PAWL_KAFKA_PROPERTIES=broker.session.timeout.ms=30000 dev/services run -- env -u PAWL_KAFKA_PROPERTIES $(MAKE) parts
 	$(GO) run ./dev/coverage "$$PAWL_RAN"
 
@@ -119,10 +120,11 @@ lint:
 	$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
 	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/api-fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
-# Lint has run vet.
+# Lint has run vet. Collecting garbage is dear under -race, and a watched process sleeps for a second at its end.
 unit:
 	@$(GO) test ./internal/arch
 	export TMPDIR=$$(dev/tmpdir)
+	export GOGC=300 GOMEMLIMIT=2GiB GORACE=atexit_sleep_ms=0
 	$(SKIPGATE) -again -short -vet=off $(RACE) $(AT_ONCE) -timeout=30m $(or $(PKG),$(UNITS))
 
 # The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed for a minute. Those of
@@ -143,7 +145,7 @@ coverage-tests:
 	done
 
 services-plain:
-	@$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) $(call served,plain)
+	@$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) -parallel=4 $(call served,plain) $(call served,pure)
 
 crash-test:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=4 -timeout=30m $(call served,strict)
@@ -163,7 +165,7 @@ bench-builds:
 	$(GO) test -short ./...
 
 nightly-tests:
-	@$(SKIPGATE) -again -race -count=1 -timeout=2h -p=1 $(UNSERVED) $(call served,race) ./store/postgres
+	@$(SKIPGATE) -again -race -count=1 -timeout=2h -p=1 $(UNSERVED) $(call served,race) $(call served,pure) ./store/postgres
 	$(SKIPGATE) -again -count=1 -timeout=1h $(call served,plain)
 	PAWL_BARS=1 $(SKIPGATE) -count=1 -timeout=1h $(call served,strict)
 	$(MAKE) bench-pages

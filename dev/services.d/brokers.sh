@@ -127,7 +127,7 @@ brokers_format() {
 brokers_format_node() {
 	local dir=$1 id=$2
 	rm -rf "$dir/data.new" && sed "s|^log.dirs=.*|&.new|" "$dir/server.properties" >"$dir/format.properties" &&
-		"$JAVA" -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS/*" kafka.tools.StorageTool format \
+		"$JAVA" -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dorg.slf4j.simpleLogger.defaultLogLevel=warn -cp "$JARS/*" kafka.tools.StorageTool format \
 			-t "$id" -c "$dir/format.properties" >>"$dir/log" 2>&1 </dev/null 8>&- 9>&- &&
 		mv "$dir/data.new" "$dir/data"
 	rm -f "$dir/format.properties"
