@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/observe/logs"
 )
 
@@ -38,18 +39,26 @@ type LogSinkResult struct {
 	P99BlockNS int64  `json:"p99_block_ns"`
 }
 
-// logSettles is how long sinks may take to write what waits when the producers have ended.
-const logSettles = time.Minute
+// logConnects and logSettles are how long sinks may take to write the first record, for which they connect, and what
+// waits when the producers have ended.
+const (
+	logConnects = 10 * time.Second
+	logSettles  = time.Minute
+)
 
-// Log offers records to a log and counts what its sinks made of them.
+// Log offers records to a log and counts what its sinks made of them. The load begins when every sink has dealt with
+// the first record: how long a connection takes is not what is measured.
 func Log(ctx context.Context, c LogConfig) LogResult {
 	log := logs.New(logs.Config{Sinks: c.Sinks, Node: "bench", Include: logs.Fields}) // numbers in text, too
-	took := make([][]int64, c.Producers)
+	took := make([][]int64, c.Producers+1)
+	first := min(c.Records, 1)
+	took[c.Producers] = produceLogs(ctx, slog.New(log.Handler()), 0, first, 0)
+	settle(ctx, log, logConnects)
 	began := time.Now()
 	var wg sync.WaitGroup
 	for p := range c.Producers {
-		n := c.Records / c.Producers
-		if p < c.Records%c.Producers {
+		n := (c.Records - first) / c.Producers
+		if p < (c.Records-first)%c.Producers {
 			n++
 		}
 		wg.Go(func() { took[p] = produceLogs(ctx, slog.New(log.Handler()), p, n, c.PerSecond/float64(c.Producers)) })
@@ -60,15 +69,7 @@ func Log(ctx context.Context, c LogConfig) LogResult {
 	slices.Sort(all)
 	r := LogResult{Offered: len(all), ElapsedSeconds: elapsed, PerSecond: float64(len(all)) / elapsed,
 		Sinks: map[string]LogSinkResult{}}
-	for end := time.Now().Add(logSettles); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		waits := false
-		for _, f := range log.Figures() {
-			waits = waits || f.Lag > 0
-		}
-		if !waits {
-			break
-		}
-	}
+	settle(ctx, log, logSettles)
 	log.Close()
 	for _, f := range log.Figures() {
 		s := LogSinkResult{Written: f.Written, MaxLag: f.MaxLag}
@@ -81,6 +82,16 @@ func Log(ctx context.Context, c LogConfig) LogResult {
 		r.Sinks[f.Name] = s
 	}
 	return r
+}
+
+// settle waits until nothing waits for a sink.
+func settle(ctx context.Context, log *logs.Log, patience time.Duration) {
+	waits := func(f figures.LogSink) bool { return f.Lag > 0 }
+	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		if !slices.ContainsFunc(log.Figures(), waits) {
+			return
+		}
+	}
 }
 
 // produceLogs logs n records, and returns how long each call took.
@@ -114,8 +125,8 @@ var errFails = errors.New("this sink fails, as it was told to")
 
 // faulty is a sink with a fault.
 type faulty struct {
-	hang time.Duration // before the first batch; 0: every batch fails
-	once sync.Once
+	hang    time.Duration // before the second batch; 0: every batch fails
+	batches int
 }
 
 // NewHanging returns an output that takes nothing for a while, and then everything.
@@ -130,7 +141,9 @@ func (f *faulty) Write(b *logs.Batch) {
 		b.Done(b.Lines(), errFails)
 		return
 	}
-	f.once.Do(func() { time.Sleep(f.hang) })
+	if f.batches++; f.batches == 2 {
+		time.Sleep(f.hang)
+	}
 	b.Done(0, nil)
 }
 

@@ -38,7 +38,7 @@ The sinks are those of logger: in pawl.yaml, and some for this measurement:
   kafka://HOST:PORT[/TOPIC]       JSON, to the topic "log" by default
   redis://HOST:PORT[/DB][#STREAM] JSON, to the stream "log" by default
   null                            takes everything
-  hang[:TIME]                     takes nothing for 5 seconds, then everything
+  hang[:TIME]                     takes the first record, nothing for 5 seconds, then everything
   fail                            takes nothing`,
 		Example: `  pawl bench log --records 20000 --rate 20000/s --sink null
   pawl bench log --records 20000 --rate 20000/s --sink null --sink fail -o json`,
