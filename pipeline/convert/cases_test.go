@@ -61,7 +61,7 @@ var cases = []struct{ file, want string }{
 	{"form.pdf", "| Name: | Ada Lovelace |\n| --- | --- |\n| City: | London |\n\nFree note here\n\nUK choice\n"},
 	{"hebrew.pdf", "שלום עולם\n"},
 	{"legacy-cmaps.pdf", "日本語\n\n中文字\n"},
-	{"glyph-names.pdf", "Specifications of e ffice € 😀 α\n"}, // T_h has no name that PDFium knows
+	{"glyph-names.pdf", "Specifications of The ffice € 😀 α\n"},
 	{"ligatures.pdf", "Effective confident\n"},
 	{"no-trailer.pdf", "Repaired text here\n"},
 	{"note.pdf", "This is some very important text\n"},

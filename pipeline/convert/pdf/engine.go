@@ -53,6 +53,7 @@ type file struct {
 	doc     references.FPDF_DOCUMENT
 	pages   int
 	handles int // that are in use
+	glyphs  glyphs
 }
 
 var (
@@ -100,6 +101,6 @@ func (f *file) open(data []byte) error {
 	if err != nil {
 		return errGaveUp
 	}
-	f.doc, f.pages = d.Document, min(n.PageCount, maxPages)
+	f.doc, f.pages, f.glyphs = d.Document, min(n.PageCount, maxPages), glyphsOf(data)
 	return nil
 }

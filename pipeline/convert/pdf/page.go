@@ -138,7 +138,9 @@ func (r *reader) readText() error {
 
 // char puts a character at the end of the last piece, or begins a new one.
 func (r *reader) char(i int, c rune) {
+	text := r.glyph(i, c)
 	switch {
+	case text != "":
 	case c == '\r' || c == '\n':
 		r.open, r.space = false, false
 		return
@@ -154,6 +156,9 @@ func (r *reader) char(i int, c rune) {
 		return
 	case utf16.IsSurrogate(c):
 		c, r.high = utf16.DecodeRune(r.high, c), 0
+	}
+	if text == "" {
+		text = string(c)
 	}
 	m, err := r.FPDFText_GetMatrix(&requests.FPDFText_GetMatrix{TextPage: r.text, Index: i})
 	if err != nil {
@@ -182,12 +187,31 @@ func (r *reader) char(i int, c rune) {
 			if r.space {
 				p.text += " "
 			}
-			p.text += string(c)
+			p.text += text
 			p.x, p.end, r.space = min(p.x, left), max(p.end, right), false
 			return
 		}
 	}
-	r.begin(i, m.Matrix, piece{x: left, end: right, text: string(c), link: target, rtl: isRTL(c)})
+	r.begin(i, m.Matrix, piece{x: left, end: right, text: text, link: target, rtl: isRTL(c)})
+}
+
+// glyph is the text of a character that PDFium knows by its code only; empty if there is none.
+func (r *reader) glyph(i int, code rune) string {
+	for _, codes := range r.glyphs {
+		if codes[code] == "" {
+			continue
+		}
+		unknown, err := r.FPDFText_HasUnicodeMapError(&requests.FPDFText_HasUnicodeMapError{TextPage: r.text, Index: i})
+		if err != nil || !unknown.HasUnicodeMapError {
+			return ""
+		}
+		info, err := r.FPDFText_GetFontInfo(&requests.FPDFText_GetFontInfo{TextPage: r.text, Index: i})
+		if err != nil {
+			return ""
+		}
+		return r.glyphs[info.FontName][code]
+	}
+	return ""
 }
 
 // begin begins a piece with a character.

@@ -3,10 +3,8 @@
 package pdf
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,7 +42,6 @@ func Convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 
 // read reads the lines of each page. A long document takes several instances one after the other.
 func read(ctx context.Context, data []byte) (text [][]line, err error) {
-	data = nameLigatures(data)
 	f, err := open(ctx, data)
 	if err != nil {
 		return nil, err
@@ -72,27 +69,6 @@ func read(ctx context.Context, data []byte) (text [][]line, err error) {
 		text = append(text, r.lines())
 	}
 	return text, nil
-}
-
-// ligatures are names of glyphs by their parts, in the encoding of a font. PDFium does not know them.
-var ligatures = regexp.MustCompile(`/f_(f_i|f_l|f|i|l)[\s/\]]`)
-
-// nameLigatures gives ligatures their names in the Adobe Glyph List, filled with blanks. Fonts in compressed objects
-// keep theirs.
-func nameLigatures(data []byte) []byte {
-	all := ligatures.FindAllIndex(data, -1)
-	if all == nil {
-		return data
-	}
-	data = bytes.Clone(data)
-	for _, at := range all {
-		name := data[at[0] : at[1]-1]
-		short := bytes.ReplaceAll(name, []byte("_"), nil)
-		for i := copy(name, short); i < len(name); i++ {
-			name[i] = ' '
-		}
-	}
-	return data
 }
 
 // writer makes blocks of lines.
