@@ -128,7 +128,8 @@ func archive(data []byte) string {
 
 // isText tells text, in any encoding, from other bytes.
 func isText(head []byte) bool {
-	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) ||
+		bytes.HasPrefix(head, []byte("\x00\x00\xfe\xff")) {
 		return true
 	}
 	zeros, controls := 0, 0
@@ -136,7 +137,8 @@ func isText(head []byte) bool {
 		switch {
 		case c == 0:
 			zeros++
-		case c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b && c != 0x08:
+		case c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\f' && c != 0x1b && c != 0x08 &&
+			(c != 0x0e && c != 0x0f || !utf8.Valid(head)): // shifts of text in seven bits
 			controls++
 		}
 	}

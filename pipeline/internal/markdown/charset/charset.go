@@ -13,7 +13,6 @@ import (
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/ianaindex"
-	"golang.org/x/text/encoding/unicode/utf32"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -35,7 +34,8 @@ func Decode(data []byte, label string) string {
 // guessed by the letters that languages use. Many characters of valid UTF-8 are UTF-8, whatever else is said.
 func Read(data []byte, label string) (string, Found) {
 	for _, mark := range []struct{ bom, name string }{
-		{"\xef\xbb\xbf", "utf-8"}, {"\xff\xfe\x00\x00", "utf-32le"}, {"\xff\xfe", "utf-16le"}, {"\xfe\xff", "utf-16be"},
+		{"\xef\xbb\xbf", "utf-8"}, {"\xff\xfe\x00\x00", "utf-32le"},
+		{"\x00\x00\xfe\xff", "utf-32be"}, {"\xff\xfe", "utf-16le"}, {"\xfe\xff", "utf-16be"},
 	} {
 		if rest, ok := bytes.CutPrefix(data, []byte(mark.bom)); ok {
 			return As(rest, mark.name), Found{Name: mark.name, Sure: true}
@@ -80,8 +80,8 @@ func multibyte(data []byte) (n int) {
 
 // Named is an encoding by its name in HTML, or else by that which IANA knows; nil if there is none.
 func Named(name string) encoding.Encoding {
-	if strings.EqualFold(name, "utf-32le") {
-		return utf32.UTF32(utf32.LittleEndian, utf32.IgnoreBOM)
+	if e := unlisted[strings.ToLower(strings.TrimSpace(name))]; e != nil {
+		return e
 	}
 	if e, _ := htmlindex.Get(name); e != nil {
 		return e

@@ -37,16 +37,48 @@ const (
 	turkish    = "ıüşğöçİâîû"
 	lithuanian = "ėųšįąžūčę"
 	latvian    = "āīēšūņļžģķč"
-	vietnamese = "đư\u0301ô\u0300\u0323ơêâ\u0309ă\u0303"
+	vietnamese = "áàđưôểếộệêạảịốậóợấớầùíụặỗìủềọờãữựứúỉâýơửổắừỏòéồăởẫẩằũẽỡõĩẻẹèẵỳỹễỷẳẳ"
 	russian    = "оеаинтсрвлкмдпуяыьгзбчйхжшюцщэфъё"
 	ukrainian  = "оанивітерслкудмпязьгйбчхцюжшїєщфґ"
 	bulgarian  = "аиоентрвсдлкпмзубъгчяйщцжхшфюь"
 	serbian    = "аиоенрстјудквмплзбгчшцжћљхњђфџ"
 	belarusian = "анітлерсокідвпмўуыязьгбчцйхжшюэёф"
 	greek      = "αοιετνσηρπκμλςυίόάγέδωήθχύβφώξζψϊΐϋΰ"
-	hebrew     = "יהולאבתרמשנדםקעחפטגסזצןכךףץ"
+	hebrew     = "יהולאבתרמשנדםקעחפטגסזצןכךףץ־׳״"
 	arabic     = "الينمورتبةعدسفهقكحجأشطصىخإذزثضءغئظؤآپچگیک"
 	thai       = "านรก่อเง้มยลดวีัทสตปะคิไหจแชพใขโ์ูบุึ็ืถซผๆธำศณฐภษญฟ๊ฉฎฝฆฮฏฬฒฤ๋ฌฑ"
+)
+
+// frequent are words that tell languages with the Latin script from each other.
+var frequent = map[string]string{
+	french:     "de la le les des et en un une du est que pour dans pas par sur au",
+	german:     "der die und das den von zu mit nicht ist ein eine auf für sich im dem wird",
+	spanish:    "de la que el en los del las un por con no una se es para al",
+	portuguese: "de que do da em um para com não uma os no se na por ao",
+	italian:    "di che il la in un per non del della una con le si da è",
+	dutch:      "de het een van en dat is op te zijn niet voor met wordt",
+	swedish:    "och att det som en på är av för med den till inte kan",
+	danish:     "og det er at en til på som af av for ikke med der kan",
+	icelandic:  "og að er sem til við um ekki það frá með",
+	estonian:   "ja on ei et see kui oma ta või ning mis",
+	polish:     "nie na się do to że jest jak lub dla od przez po nie",
+	czech:      "se na je že to jako pro byl není nebo do po od",
+	slovak:     "sa na je že to ako pre bol nie alebo do po od",
+	hungarian:  "az és hogy nem is egy meg ez csak van nincs volt",
+	romanian:   "de în la cu pe nu din care mai să sau pentru este",
+	croatian:   "je na se da za su od kao nije ili ne iz",
+	turkish:    "ve bir bu da de için ile ne gibi çok değil var yok",
+	lithuanian: "ir yra kad su iš tai kaip ne bet apie nėra",
+	latvian:    "un ir ar par no uz kas ka lai to nav vai",
+	vietnamese: "là và của có không được cho trong các một những này với đã để",
+}
+
+// Characters that are found in nearly every text of some length.
+const (
+	chinese = "的一是不了在有人我他这這中大来來上国國个個到说說们們为為子和你地出道也时時年得就那要下以生会會自着去之过過家学學" +
+		"对對可她里裡后後小么麼心多天而能好都然没沒日于於起还還发發成事只作当當想看文无無用手方又如前所本定件使字或"
+	kanji = "日一国会人年大十二本中長出三同時政事自行社見月分議後前民生連五発間対上部東者党地合市業内相方四定今回新場金員" +
+		"九入選立開手米力学問高代明実円関決子動京全目表戦経通外最言氏現理調体化田当八六約主題下首意法不来作性的要用"
 )
 
 // candidate is an encoding that a text may be in, and the languages that are written in it. Of several that read a text
@@ -97,15 +129,20 @@ const unsure = 0.08
 // guess finds the encoding of a text that does not say it, and whether no other is nearly as likely.
 func guess(data []byte, valid bool) (name string, e encoding.Encoding, sure bool) {
 	data = head(data)
-	even, odd := 0, 0
+	var zeros [4]int // by place
 	for i, c := range data {
-		if c == 0 && i%2 == 0 {
-			even++
-		} else if c == 0 {
-			odd++
+		if c == 0 {
+			zeros[i%4]++
 		}
 	}
-	switch {
+	even, odd := zeros[0]+zeros[2], zeros[1]+zeros[3]
+	switch quarter := len(data) / 4; {
+	case quarter > 0 && len(data)%4 == 0 && zeros[3] == quarter && 2*zeros[2] >= quarter && 2*zeros[0] <= quarter:
+		return "utf-32le", unlisted["utf-32le"], true
+	case quarter > 0 && len(data)%4 == 0 && zeros[0] == quarter && 2*zeros[1] >= quarter && 2*zeros[3] <= quarter:
+		return "utf-32be", unlisted["utf-32be"], true
+	case valid && bytes.Contains(data, []byte(koreanMark)):
+		return "iso-2022-kr", unlisted["iso-2022-kr"], true
 	case odd > len(data)/8 && odd > 4*even:
 		return "utf-16le", utf.UTF16(utf.LittleEndian, utf.IgnoreBOM), true
 	case even > len(data)/8 && even > 4*odd:
@@ -121,8 +158,13 @@ func guess(data []byte, valid bool) (name string, e encoding.Encoding, sure bool
 	for _, c := range candidates {
 		t := decode(data, c.encoding)
 		s := likely(t, c)
+		if strings.Contains(c.name, "mac") || c.name == "ibm855" || c.name == "ibm862" { // they are rare
+			s -= 0.04
+		}
 		switch {
+		case t == text && s <= score:
 		case t == text:
+			best, score = c, s
 		case s > score:
 			best, score, second, text = c, s, score, t
 		case s > second:
@@ -173,17 +215,26 @@ func likely(text string, c candidate) float64 {
 		return ideographs(text, c.name)
 	}
 	best, runes := -100.0, []rune(text)
+	spoken := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !isLetter(r) })
 	for _, language := range c.languages {
-		best = max(best, written(runes, alphabets()[language]))
+		a := alphabets()[language]
+		n := 0
+		for _, word := range spoken {
+			if a.frequent[word] {
+				n++
+			}
+		}
+		best = max(best, written(runes, a)+0.8*float64(n)/float64(len(spoken)+1))
 	}
 	return best
 }
 
 // alphabet has the letters of a language: how well each fits, by how frequent it is.
 type alphabet struct {
-	weights map[rune]float64
-	latin   bool
-	prior   float64
+	weights  map[rune]float64
+	frequent map[string]bool
+	latin    bool
+	prior    float64
 }
 
 // alphabets are those of all candidates, by the letters.
@@ -191,13 +242,19 @@ var alphabets = sync.OnceValue(func() map[string]alphabet {
 	all := map[string]alphabet{}
 	for _, c := range candidates {
 		for _, letters := range c.languages {
-			a := alphabet{weights: map[rune]float64{}, latin: strings.ContainsAny(letters, "éêüšó")}
+			a := alphabet{weights: map[rune]float64{}, frequent: map[string]bool{}}
+			for word := range strings.FieldsSeq(frequent[letters]) {
+				a.frequent[word], a.latin = true, true
+			}
 			n := float64(utf8.RuneCountInString(letters))
 			for _, r := range letters {
 				a.weights[r] = 1 - 0.7*float64(len(a.weights))/n
 			}
-			if letters == icelandic { // Turkish is taken for it
+			switch letters { // others are taken for them
+			case icelandic:
 				a.prior = -0.05
+			case vietnamese:
+				a.prior = -0.12
 			}
 			all[letters] = a
 		}
@@ -208,9 +265,12 @@ var alphabets = sync.OnceValue(func() map[string]alphabet {
 // written is how likely a text is one of a language with an alphabet, by what its characters beyond ASCII are and where
 // they stand.
 func written(runes []rune, a alphabet) float64 {
-	total, all := 0.0, 0
+	total, all, ascii := 0.0, 0, 0
 	for i, r := range runes {
 		if r < utf8.RuneSelf {
+			if unicode.IsLetter(r) {
+				ascii++
+			}
 			continue
 		}
 		all++
@@ -222,6 +282,9 @@ func written(runes []rune, a alphabet) float64 {
 			after = runes[i+1]
 		}
 		total += a.placed(r, before, after)
+	}
+	if !a.latin && ascii > 4*all { // then some letters are accented
+		total -= 0.1 * float64(all)
 	}
 	return total/float64(max(all, 1)) + a.prior
 }
@@ -257,7 +320,7 @@ func (a alphabet) placed(r, before, after rune) float64 {
 	switch {
 	case unicode.IsLower(before) && unicode.IsUpper(r) || unicode.IsLower(r) && unicode.IsUpper(after):
 		return w - 1.5
-	case !a.latin && (mixed(before) || mixed(after)):
+	case !a.latin && r != '־' && (mixed(before) || mixed(after)):
 		return w - 1
 	case unicode.IsDigit(before) && !isLetter(after), unicode.IsDigit(after) && !isLetter(before),
 		!isLetter(before) && !isLetter(after) && !strings.ContainsRune(words, unicode.ToLower(r)):
@@ -286,7 +349,7 @@ func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r) }
 // ideographs is how likely a decoded text is Chinese, Japanese or Korean: the share of the characters that are used
 // most.
 func ideographs(text, name string) float64 {
-	good, all := 0.0, 0
+	good, all, frequent := 0.0, 0, 0
 	runes := []rune(text)
 	for i, r := range runes {
 		if r < utf8.RuneSelf {
@@ -309,6 +372,7 @@ func ideographs(text, name string) float64 {
 		case half(r) || r == utf8.RuneError || 0xe000 <= r && r < 0xf900:
 			good -= 3
 		case 0x3040 <= r && r < 0x3100: // kana
+			frequent++
 			if name == "shift_jis" || name == "euc-jp" {
 				good += 1.2
 			}
@@ -318,12 +382,22 @@ func ideographs(text, name string) float64 {
 			good += 0.8
 		case 0x4e00 <= r && r < 0xa000:
 			good += common(r, name)
+			if strings.ContainsRune(everywhere[name], r) {
+				good += 0.5
+				frequent++
+			}
 		case unicode.IsLetter(r): // other alphabets are in there as well
 			good -= 0.5
 		}
 	}
+	if everywhere[name] != "" && all > 5 && 8*frequent < all {
+		good -= 0.3 * float64(all)
+	}
 	return good / float64(max(all, 1))
 }
+
+// everywhere are the characters that are found in nearly every text of an encoding.
+var everywhere = map[string]string{"gb18030": chinese, "big5": chinese, "shift_jis": kanji, "euc-jp": kanji}
 
 // firstLevel is where the frequent characters of an encoding are, by their first byte.
 var firstLevel = map[string]struct {
