@@ -23,6 +23,8 @@ func htmlFormat() format {
 		lost: proofs("a.html",
 			"values of forms", `<form>Name <input type=text value=Ann></form>`, "Name\n",
 			"scripts", "<script>x()</script><p onclick='y()'>a", "a\n",
+			"what is not shown", "<body style='display:none'><p style='color:red; display: none'>x<b>y</b></p><p hidden>z<p>a"+
+				"<span style=visibility:hidden>b</span>", "a\n",
 			"styles", "<style>p{color:red}</style><p style='color:red'>a", "a\n",
 		),
 	}

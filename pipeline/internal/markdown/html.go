@@ -127,13 +127,14 @@ func (p *page) open() {
 		return
 	}
 	k := elements[name]
+	p.endHidden(name, k)
 	if k == title && p.title != "" { // of a picture, most likely
 		k = plain
 	}
 	if p.opened[skip] > 0 || p.opened[pre] > 0 && k != skip && k != code || p.opened[code] > 0 && k != pre {
 		k = plain
 	}
-	if _, hidden := p.s.Lookup("hidden"); hidden && k != plain || name == "span" && p.s.Attr("class") == "katex-html" {
+	if p.hidden(name, k) || name == "span" && p.s.Attr("class") == "katex-html" {
 		k = skip // what KaTeX draws is in the formula beside it
 	}
 	if k == block && preserved.MatchString(p.s.Attr("style")) {
@@ -148,6 +149,27 @@ func (p *page) open() {
 	p.opened[k]++
 	p.begin(name, k)
 }
+
+// endHidden ends an element that is not shown and whose end tag was left out.
+func (p *page) endHidden(name string, k kind) {
+	if len(p.stack) == 0 {
+		return
+	}
+	top := p.stack[len(p.stack)-1]
+	if top.kind == skip && (top.name == name && elements[name].in(1<<paragraph|1<<listItem|1<<row|1<<cell|1<<option) ||
+		top.name == "p" && k.in(1<<block|1<<heading|1<<list|1<<table|1<<quote|1<<pre|1<<definitions)) {
+		p.pop()
+	}
+}
+
+// hidden reports whether an element is not shown. One around all of a page is: a script shows it.
+func (p *page) hidden(name string, k kind) bool {
+	_, hidden := p.s.Lookup("hidden")
+	return hidden && k != plain || name != "body" && name != "html" && notShown.MatchString(p.s.Attr("style"))
+}
+
+var notShown = regexp.MustCompile(
+	`(?i)(^|;)\s*(display\s*:\s*none|visibility\s*:\s*hidden|mso-hide\s*:\s*all)\s*(!\s*important\s*)?(;|$)`)
 
 // preserved is the style of a block whose lines are code: text that is wrapped (pre-wrap) is none.
 var preserved = regexp.MustCompile(`(?i)(^|;)\s*white-space\s*:\s*pre\s*(!\s*important\s*)?(;|$)`)
