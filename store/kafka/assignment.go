@@ -193,12 +193,12 @@ func (a *assignment) putOff(now int64, lease time.Duration) bool {
 // register enters an offset into the gate; false if the window is full. What is
 // finished already comes out as finished.
 func (a *assignment) register(offset int64, f *flight) bool {
-	switch a.gate.Register(offset, &f.ticket) {
-	case gate.Admitted:
+	f.offset = offset
+	switch a.gate.Register(offset) {
 	case gate.Full:
 		a.crowded = true
 		return false
-	default:
+	case gate.Known:
 		f.state = finished
 		return true
 	}
@@ -212,14 +212,12 @@ func (a *assignment) register(offset int64, f *flight) bool {
 
 // pass takes note of a record that is not a message: a marker of a transaction. False
 // if the window is full.
-func (a *assignment) pass(offset int64, f *flight) bool {
-	switch a.gate.Register(offset, &f.ticket) {
-	case gate.Full:
+func (a *assignment) pass(offset int64) bool {
+	if a.gate.Register(offset) == gate.Full {
 		a.crowded = true
 		return false
-	case gate.Admitted:
-		f.ticket.Ack()
 	}
+	a.gate.Finish(offset)
 	return true
 }
 
@@ -250,7 +248,7 @@ func (a *assignment) list(offset int64, f *flight) {
 		ring := make([]*flight, size)
 		for _, old := range a.ring {
 			if old != nil {
-				ring[old.offset()&(size-1)] = old
+				ring[old.offset&(size-1)] = old
 			}
 		}
 		a.ring = ring
@@ -259,7 +257,7 @@ func (a *assignment) list(offset int64, f *flight) {
 }
 
 func (a *assignment) unlist(f *flight) {
-	if at := &a.ring[f.offset()&int64(len(a.ring)-1)]; *at == f {
+	if at := &a.ring[f.offset&int64(len(a.ring)-1)]; *at == f {
 		*at = nil
 	}
 }
@@ -269,7 +267,7 @@ func (a *assignment) find(offset int64) *flight {
 		return nil
 	}
 	f := a.ring[offset&int64(len(a.ring)-1)]
-	if f == nil || f.offset() != offset {
+	if f == nil || f.offset != offset {
 		return nil
 	}
 	return f
@@ -326,7 +324,7 @@ func (e *ownership) checkpoint(a *assignment) gate.Checkpoint {
 		case l.lease.alone:
 			extra.Crashes |= diedAlone
 		case a.named() && a.leased <= namedLanes:
-			extra.Tries = append(extra.Tries, gate.Try{Pos: l.head.offset(), Count: 1})
+			extra.Tries = append(extra.Tries, gate.Try{Pos: l.head.offset, Count: 1})
 		}
 	}
 	return a.gate.Checkpoint(extra)
@@ -420,7 +418,6 @@ func (e *engine) dropLocked(a *assignment) {
 		return
 	}
 	a.state = gone
-	a.gate.Close()
 	e.bytes -= a.bytes
 	a.bytes = 0
 	if a.topic.partitions[a.partition] == a {
@@ -429,7 +426,7 @@ func (e *engine) dropLocked(a *assignment) {
 	running := 0
 	for l := e.runs.first; l != nil; l = l.after {
 		if l.of == a {
-			e.leftovers[leftoverName(l, l.head.offset())] = &leftover{old: l}
+			e.leftovers[leftoverName(l, l.head.offset)] = &leftover{old: l}
 			e.overlaps++
 			running++
 		}

@@ -82,7 +82,7 @@ func (c *claim) solitary(wants []store.Want) bool {
 	for _, w := range wants {
 		if l := c.waits(w.Topic, c.now, c.terms.For); l != nil && w.Limit > 0 {
 			l.of.topic.ready.remove(l)
-			l.of.tries[l.head.offset()] = uint8(l.head.trouble.lonely + 1)
+			l.of.tries[l.head.offset] = uint8(l.head.trouble.lonely + 1)
 			include(&c.careful, l.of)
 			c.take(l, 1)
 			return true

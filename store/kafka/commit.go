@@ -239,7 +239,7 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 			text = ""
 		}
 		next, acked := &committedState{cp.Base, text}, a.acked.Load()
-		if *next == *acked || acked.base < 0 && a.gate.Tail() == 0 {
+		if *next == *acked || acked.base < 0 && c.s.engine.tail(a) == 0 {
 			continue
 		}
 		at := place{c.s.wire(a.topic.Name), a.partition}

@@ -158,13 +158,12 @@ func (e *engine) close(l *lane, until int64) {
 func (e *engine) finish(f *flight) {
 	a := f.lane.of
 	f.state = finished
-	if !f.ticket.Ack() {
-		e.lateAcks++
-	}
 	if a.state == gone {
+		e.lateAcks++
 		return // what was in hand there is counted no more
 	}
-	delete(a.tries, f.offset())
+	a.gate.Finish(f.offset)
+	delete(a.tries, f.offset)
 	a.inHand--
 	a.bytes -= f.size
 	e.bytes -= f.size
@@ -249,7 +248,7 @@ func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
 	}
 	l.lease = lease{fence: fence, owner: terms.Owner, alone: terms.Alone && l.head.solitary(), started: now,
 		hard: hard, last: f}
-	l.of.handOut(f.offset())
+	l.of.handOut(f.offset)
 	e.touch(l.of)
 	e.runs.add(l)
 	e.sweepAt = min(e.sweepAt, l.until)
@@ -315,7 +314,7 @@ func (e *engine) locate(tok pawl.Token) *flight {
 
 func tokenOf(f *flight) pawl.Token {
 	l := f.lane
-	return pawl.Token{Fence: l.lease.fence, Lane: int64(l.of.id)<<32 | int64(l.id), Seq: f.offset()}
+	return pawl.Token{Fence: l.lease.fence, Lane: int64(l.of.id)<<32 | int64(l.id), Seq: f.offset}
 }
 
 type laneList struct{ first *lane }

@@ -454,6 +454,13 @@ func (e *engine) identify(topic string, partition int32, member string, id kadm.
 	}
 }
 
+// tail is the lowest offset of a partition that was not taken in yet.
+func (e *engine) tail(a *assignment) int64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return a.gate.Tail()
+}
+
 // assignment returns the live assignment of a partition, nil if there is none.
 func (e *engine) assignment(topic string, partition int32) *assignment {
 	e.mu.Lock()

@@ -62,11 +62,11 @@ func (g *group) adjust(_ context.Context, from map[string]map[int32]kgo.Offset) 
 }
 
 // next is the lowest offset that may come next. The caller holds feedMu.
-func (a *assignment) next() int64 {
+func (g *group) next(a *assignment) int64 {
 	if n := len(a.overflow); n > 0 {
 		return a.overflow[n-1].Offset + 1
 	}
-	return a.gate.Tail()
+	return g.s.engine.tail(a)
 }
 
 // compare looks whether the log is still the one that was read. It goes on behind
@@ -76,7 +76,7 @@ func (a *assignment) next() int64 {
 // them is that they were committed: the assignment begins anew there. The caller
 // holds feedMu.
 func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*kgo.Record) {
-	next := a.next()
+	next := g.next(a)
 	for i, r := range records {
 		if r.Offset >= next {
 			break

@@ -148,7 +148,7 @@ func (a *assignment) endTake() {
 // enter counts a record in; false if there is no room for it.
 func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
 	if r.Attrs.IsControl() {
-		return a.pass(r.Offset, f)
+		return a.pass(r.Offset)
 	}
 	if !a.hasRoom(e, f.size) || !a.register(r.Offset, f) {
 		return false
@@ -171,7 +171,7 @@ func (e *engine) holdForLeftover(l *lane, f *flight) {
 	if len(e.leftovers) == 0 {
 		return
 	}
-	if g := e.leftovers[leftoverName(l, f.offset())]; g != nil {
+	if g := e.leftovers[leftoverName(l, f.offset)]; g != nil {
 		g.waiting, l.state = l, stuck
 	}
 }
@@ -179,7 +179,7 @@ func (e *engine) holdForLeftover(l *lane, f *flight) {
 // see takes note of what a fetch that brought records says of its partition: up to where
 // there are messages, and from where on. The caller holds feedMu.
 func (g *group) see(a *assignment, p *kgo.FetchPartition) {
-	next, known := a.next(), a.known
+	next, known := g.next(a), a.known
 	a.known = true
 	a.high.Store(p.HighWatermark)
 	// What is before the start of the log but comes all the same is not lost; and a gap
@@ -188,23 +188,26 @@ func (g *group) see(a *assignment, p *kgo.FetchPartition) {
 	if !known || start <= next {
 		return
 	}
-	lost := a.gate.LeftOut(next, start)
+	lost := g.s.engine.countLost(a, next, start)
 	if lost == 0 {
 		return
 	}
-	g.s.engine.countLost(a, lost)
 	g.s.health.note(partitionName(a.topic.Name, a.partition),
 		"retention removed %d messages that were not finished: keep the topic for longer, or work faster", lost)
 	g.s.cfg.Logger.Error("retention removed messages that were not finished",
 		"topic", a.topic.Name, "partition", a.partition, "messages", lost, "read_up_to", next, "goes_on_at", start)
 }
 
-// countLost counts messages of a partition that retention removed before they were
-// carried out. The figure outlives the assignment.
-func (e *engine) countLost(a *assignment, n uint64) {
+// countLost counts messages between two offsets of a partition that retention removed before
+// they were carried out. The figure outlives the assignment.
+func (e *engine) countLost(a *assignment, from, to int64) (n uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a.topic.lost[a.partition] += n
+	n = a.gate.LeftOut(from, to)
+	if n > 0 {
+		a.topic.lost[a.partition] += n
+	}
+	return n
 }
 
 // lag is how many messages of a partition are not finished, in hand or not, as far as

@@ -9,12 +9,11 @@ import (
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/internal/laneheap"
-	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
 // flight is a message in hand: fetched, and not yet finished.
 type flight struct {
-	ticket  gate.Ticket
+	offset  int64       // of rec, which lies elsewhere in memory
 	rec     *kgo.Record // untouched, for the dead letters
 	lane    *lane
 	next    *flight // in its lane
@@ -23,10 +22,6 @@ type flight struct {
 	state   flightState
 	trouble *trouble // nil: none so far
 }
-
-// offset is that of its record. It is read here, because the record lies elsewhere
-// in memory, and is needed when the message is handed out only.
-func (f *flight) offset() int64 { return f.ticket.Pos() }
 
 type flightState uint8
 

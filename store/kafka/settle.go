@@ -121,7 +121,7 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 // for.
 func (e *engine) clearTry(f *flight) {
 	if f.solitary() {
-		f.lane.of.tries[f.offset()] = uint8(f.trouble.lonely)
+		f.lane.of.tries[f.offset] = uint8(f.trouble.lonely)
 	}
 }
 

@@ -120,11 +120,10 @@ func stepOver(cp gate.Checkpoint, from, offset int64, source uint32) (gate.Check
 		return cp, fmt.Errorf("offset %d is too far ahead of %d, the first that is not finished", offset, from)
 	}
 	g := gate.Resume(from, cp)
-	tickets := make([]gate.Ticket, offset-from+1)
 	for pos := from; pos <= offset; pos++ {
-		g.Register(pos, &tickets[pos-from])
+		g.Register(pos)
 	}
-	tickets[offset-from].Ack()
+	g.Finish(offset)
 	return g.Checkpoint(gate.Extra{Source: source}), nil
 }
 

@@ -65,7 +65,7 @@ func (c Checkpoint) Has(pos int64) bool {
 }
 
 // Len is how many positions above the base are finished.
-func (c Checkpoint) Len() int { return c.finished.below(Window) }
+func (c Checkpoint) Len() int { return c.finished.len() }
 
 // Finished are the finished positions above the base, in ascending order.
 func (c Checkpoint) Finished() iter.Seq[int64] {

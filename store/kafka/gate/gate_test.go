@@ -6,18 +6,14 @@ import (
 	"testing"
 )
 
-// register registers positions that the gate must admit, and returns their
-// tickets.
-func register(tb testing.TB, g *Gate, positions ...int64) []*Ticket {
+// register registers positions that the gate must admit.
+func register(tb testing.TB, g *Gate, positions ...int64) {
 	tb.Helper()
-	tickets := make([]*Ticket, len(positions))
-	for i, pos := range positions {
-		tickets[i] = new(Ticket)
-		if became := g.Register(pos, tickets[i]); became != Admitted {
+	for _, pos := range positions {
+		if became := g.Register(pos); became != Admitted {
 			tb.Fatalf("register %d: %v", pos, became)
 		}
 	}
-	return tickets
 }
 
 // upTo are the positions from one to before the other.
@@ -29,29 +25,29 @@ func upTo(from, to int64) []int64 {
 	return positions
 }
 
-func TestSecondAckDoesNotFinishWhatHasTheSlotNow(t *testing.T) {
+func TestSecondFinishDoesNotFinishWhatHasTheSlotNow(t *testing.T) {
 	g := New(0)
-	first := register(t, g, 0)[0]
-	if !first.Ack() || g.Advance() != 1 {
-		t.Fatal("the first ack did not count")
+	register(t, g, 0)
+	if !g.Finish(0) || g.Finish(0) || g.Advance() != 1 {
+		t.Fatal("the first counts, the second does not")
 	}
-	later := register(t, g, upTo(1, Window+1)...) // the last one has the bit of position 0
-	if first.Ack() {
-		t.Error("a second ack counts")
+	register(t, g, upTo(1, Window+1)...) // the last one has the bit of position 0
+	if g.Finish(0) {
+		t.Error("it counts after the base has moved over it")
 	}
-	for _, ticket := range later[:Window-1] {
-		ticket.Ack()
+	for pos := int64(1); pos < Window; pos++ {
+		g.Finish(pos)
 	}
 	if base := g.Advance(); base != Window {
-		t.Errorf("base is %d after a second ack, want %d: position %[2]d is unfinished", base, Window)
+		t.Errorf("base is %d, want %d: position %[2]d is unfinished", base, Window)
 	}
 }
 
 func TestBaseFollowsThePrefix(t *testing.T) {
 	g := New(8)
-	tickets := register(t, g, upTo(8, 13)...)
+	register(t, g, upTo(8, 13)...)
 	for _, step := range []struct{ ack, base int64 }{{10, 8}, {8, 9}, {12, 9}, {9, 11}, {11, 13}} {
-		if !tickets[step.ack-8].Ack() {
+		if !g.Finish(step.ack) {
 			t.Fatalf("ack of %d did not count", step.ack)
 		}
 		if base := g.Advance(); base != step.base || g.Base() != base {
@@ -62,125 +58,93 @@ func TestBaseFollowsThePrefix(t *testing.T) {
 
 func TestWindowIsFullAndOpensAgain(t *testing.T) {
 	g := New(100)
-	tickets := register(t, g, upTo(100, 100+Window)...)
-	var next Ticket
+	register(t, g, upTo(100, 100+Window)...)
 	for range 2 {
-		if became := g.Register(100+Window, &next); became != Full {
+		if became := g.Register(100 + Window); became != Full {
 			t.Fatalf("beyond the window: %v", became)
 		}
 	}
-	tickets[1].Ack()
-	if became := g.Register(100+Window, &next); became != Full {
+	g.Finish(101)
+	if became := g.Register(100 + Window); became != Full {
 		t.Fatalf("with an unfinished head: %v", became)
 	}
-	tickets[0].Ack()
-	if became := g.Register(100+Window, &next); became != Admitted || g.Base() != 102 {
+	g.Finish(100)
+	if became := g.Register(100 + Window); became != Admitted || g.Base() != 102 {
 		t.Fatalf("after the head: %v, base %d", became, g.Base())
-	}
-	if next.Pos() != 100+Window || next.Done() {
-		t.Errorf("ticket of %d, done %v", next.Pos(), next.Done())
 	}
 }
 
 func TestLeftOutPositionsAreFinished(t *testing.T) {
 	g := New(0)
-	tickets := register(t, g, 0, 5, 70)
+	register(t, g, 0, 5, 70)
 	if got := g.Backlog(); got != 4+64 {
 		t.Errorf("backlog %d", got)
 	}
-	tickets[0].Ack()
+	g.Finish(0)
 	if base := g.Advance(); base != 5 {
 		t.Errorf("base %d, want 5", base)
 	}
-	for pos, want := range map[int64]Admission{3: Behind, 5: Repeated, 6: Finished, 70: Repeated} {
-		if became := g.Register(pos, new(Ticket)); became != want {
-			t.Errorf("register %d again: %v, want %v", pos, became, want)
+	for _, pos := range []int64{3, 5, 6, 70} {
+		if became := g.Register(pos); became != Known {
+			t.Errorf("register %d again: %v, want %v", pos, became, Known)
 		}
 	}
 }
 
 func TestIdleGateJumps(t *testing.T) {
 	g := New(0)
-	head := register(t, g, 0, 1)
-	if became := g.Register(10*Window, new(Ticket)); became != Full {
+	register(t, g, 0, 1)
+	if became := g.Register(10 * Window); became != Full {
 		t.Fatalf("over an unfinished head: %v", became)
 	}
-	head[0].Ack()
-	head[1].Ack()
-	far := register(t, g, 10*Window)[0]
+	g.Finish(0)
+	g.Finish(1)
+	register(t, g, 10*Window)
 	if g.Base() != 10*Window || g.Unfinished() != 1 || g.Backlog() != 0 {
 		t.Errorf("base %d, unfinished %d, backlog %d", g.Base(), g.Unfinished(), g.Backlog())
 	}
-	far.Ack()
+	g.Finish(10 * Window)
 	if base := g.Advance(); base != 10*Window+1 {
 		t.Errorf("base %d", base)
 	}
-	if became := g.Register(math.MaxInt64, new(Ticket)); became != Full {
+	if became := g.Register(math.MaxInt64); became != Full {
 		t.Errorf("the number that is no position: %v", became)
 	}
 }
 
 func TestJumpForgetsMarks(t *testing.T) {
 	g := New(0)
-	register(t, g, 0, 1, 2, 3)[2].Ack()
+	register(t, g, 0, 1, 2, 3)
+	g.Finish(2)
 	g = Resume(0, g.Checkpoint(Extra{})) // 2 is finished
-	tickets := register(t, g, 3*Window+1, 3*Window+2)
+	register(t, g, 3*Window+1, 3*Window+2)
 	if g.Backlog() != 0 {
 		t.Errorf("backlog %d after the jump", g.Backlog())
 	}
-	tickets[0].Ack()
+	g.Finish(3*Window + 1)
 	if base := g.Advance(); base != 3*Window+2 {
 		t.Errorf("base %d: a mark finished another position", base)
 	}
 }
 
-func TestCloseEndsAcks(t *testing.T) {
-	g := New(0)
-	tickets := register(t, g, 0, 1, 2)
-	tickets[2].Ack()
-	g.Close()
-	g.Close()
-	for _, i := range []int{0, 0, 2} {
-		if tickets[i].Ack() {
-			t.Errorf("an ack of %d counts after Close", i)
+func TestFinishOfWhatWasNotRegistered(t *testing.T) {
+	g := New(10)
+	register(t, g, 10, 15)
+	for _, pos := range []int64{9, 12, 16, 10 + Window} {
+		if g.Finish(pos) {
+			t.Errorf("%d was finished", pos)
 		}
 	}
-	if g.Late() != 1 {
-		t.Errorf("late %d, want 1: a repeated ack is not a late one", g.Late())
-	}
-	c := g.Checkpoint(Extra{})
-	if c.Base != 0 || !slices.Equal(slices.Collect(c.Finished()), []int64{2}) {
-		t.Errorf("checkpoint after Close: %+v", c)
-	}
-	if became := g.Register(3, new(Ticket)); became != Closed {
-		t.Errorf("register after Close: %v", became)
-	}
-}
-
-func TestTicketInUseIsRefused(t *testing.T) {
-	g := New(0)
-	ticket := register(t, g, 0)[0]
-	ticket.Ack()
-	defer func() {
-		if recover() == nil {
-			t.Error("an old ticket was admitted: a late ack of its first position would finish its second")
-		}
-	}()
-	g.Register(1, ticket)
-}
-
-func TestUnadmittedTicketAcksNothing(t *testing.T) {
-	var ticket Ticket
-	if ticket.Ack() || ticket.Done() {
-		t.Error("a ticket without a gate was acked")
+	if g.Unfinished() != 2 {
+		t.Errorf("%d are unfinished, want 2", g.Unfinished())
 	}
 }
 
 func TestResume(t *testing.T) {
 	g := New(10)
-	tickets := register(t, g, upTo(10, 20)...)
+	register(t, g, upTo(10, 20)...)
 	for _, pos := range []int64{12, 13, 15} {
-		tickets[pos-10].Ack()
+		g.Finish(pos)
 	}
 	c := g.Checkpoint(Extra{Source: 7})
 	for _, row := range []struct {
@@ -208,9 +172,9 @@ func TestResume(t *testing.T) {
 			for pos := row.want; pos < row.want+10 && pos > 0 && pos < 600; pos++ {
 				want := Admitted
 				if slices.Contains(row.finished, pos) {
-					want = Finished
+					want = Known
 				}
-				if became := g.Register(pos, new(Ticket)); became != want {
+				if became := g.Register(pos); became != want {
 					t.Errorf("register %d: %v, want %v", pos, became, want)
 				}
 			}
@@ -220,9 +184,9 @@ func TestResume(t *testing.T) {
 
 func TestFigures(t *testing.T) {
 	g := New(0)
-	tickets := register(t, g, upTo(0, 100)...)
-	tickets[0].Ack()
-	tickets[50].Ack()
+	register(t, g, upTo(0, 100)...)
+	g.Finish(0)
+	g.Finish(50)
 	if g.Unfinished() != 98 || g.Backlog() != 1 || g.Base() != 0 || g.Tail() != 100 {
 		t.Errorf("unfinished %d, backlog %d, base %d, tail %d", g.Unfinished(), g.Backlog(), g.Base(), g.Tail())
 	}
@@ -239,9 +203,9 @@ func TestFigures(t *testing.T) {
 // What is left out is lost, but for what a checkpoint says is finished.
 func TestLeftOut(t *testing.T) {
 	g := New(10)
-	tickets := register(t, g, 10, 11, 12, 13, 14, 15)
-	tickets[2].Ack()
-	tickets[4].Ack()
+	register(t, g, 10, 11, 12, 13, 14, 15)
+	g.Finish(12)
+	g.Finish(14)
 	again := Resume(10, g.Checkpoint(Extra{}))
 	for to, want := range map[int64]uint64{9: 0, 10: 0, 12: 2, 13: 2, 16: 4, 1 << 40: 1<<40 - 12} {
 		if got := again.LeftOut(again.Tail(), to); got != want {

@@ -29,13 +29,8 @@ func (s *state) fold() {
 }
 
 func (s *state) register(pos int64) Admission {
-	switch {
-	case pos < s.base:
-		return Behind
-	case pos < s.tail && s.finished[pos]:
-		return Finished
-	case pos < s.tail:
-		return Repeated
+	if pos < s.tail {
+		return Known
 	}
 	if pos-s.base >= Window {
 		s.fold()
@@ -51,7 +46,7 @@ func (s *state) register(pos int64) Admission {
 	}
 	s.tail = pos + 1
 	if s.finished[pos] {
-		return Finished
+		return Known
 	}
 	return Admitted
 }
@@ -79,15 +74,13 @@ type saved struct {
 
 // machine does to a gate what it does to the model, and compares them.
 type machine struct {
-	fail   func(format string, args ...any)
-	pick   func(n int) int // from 0 to n-1
-	gate   *Gate
-	model  state
-	open   []*Ticket // of this gate, not acked
-	spent  []*Ticket // acked, or of an earlier gate
-	closed bool
-	late   uint64
-	saved  []saved
+	fail  func(format string, args ...any)
+	pick  func(n int) int // from 0 to n-1
+	gate  *Gate
+	model state
+	open  []int64 // of this gate, not finished
+	spent []int64 // finished, or open in an earlier gate
+	saved []saved
 }
 
 func newMachine(fail func(string, ...any), pick func(int) int) *machine {
@@ -96,59 +89,52 @@ func newMachine(fail func(string, ...any), pick func(int) int) *machine {
 }
 
 func (m *machine) register(pos int64) Admission {
-	want, t := Closed, new(Ticket)
-	if !m.closed {
-		want = m.model.register(pos)
-	}
-	became := m.gate.Register(pos, t)
+	want := m.model.register(pos)
+	became := m.gate.Register(pos)
 	if became != want {
 		m.fail("register %d: %v, want %v", pos, became, want)
 	}
 	if became == Admitted {
-		m.open = append(m.open, t)
+		m.open = append(m.open, pos)
 	}
 	return became
 }
 
-// ack acks an open ticket.
-func (m *machine) ack(i int) {
-	t := m.open[i]
+// finish finishes an open position.
+func (m *machine) finish(i int) {
+	pos := m.open[i]
 	m.open[i] = m.open[len(m.open)-1]
 	m.open = m.open[:len(m.open)-1]
-	m.spent = append(m.spent, t)
-	if m.closed {
-		m.late++
-	} else {
-		m.model.finished[t.Pos()] = true
-	}
-	if counts := t.Ack(); counts == m.closed {
-		m.fail("ack of %d: %v", t.Pos(), counts)
+	m.spent = append(m.spent, pos)
+	m.model.finished[pos] = true
+	if !m.gate.Finish(pos) {
+		m.fail("finish %d does not count", pos)
 	}
 }
 
-func (m *machine) ackSome() {
+func (m *machine) finishSome() {
 	switch m.pick(3) {
 	case 0: // in order
 		for range m.pick(len(m.open) + 1) {
-			m.ack(0)
+			m.finish(0)
 		}
 	case 1:
 		for i := len(m.open) - 1; i >= 0; i -= 1 + m.pick(3) {
-			m.ack(i)
+			m.finish(i)
 		}
 	case 2:
 		for len(m.open) > 0 {
-			m.ack(len(m.open) - 1)
+			m.finish(len(m.open) - 1)
 		}
 	}
 }
 
-// ackAgain acks tickets whose acks must not change this gate.
-func (m *machine) ackAgain() {
+// finishAgain finishes positions that are finished, or not of this gate.
+func (m *machine) finishAgain() {
 	for range min(len(m.spent), 10) {
-		t := m.spent[m.pick(len(m.spent))]
-		if counts := t.Ack(); counts && t.gate == m.gate {
-			m.fail("the second ack of %d counts", t.Pos())
+		pos := m.spent[m.pick(len(m.spent))]
+		if !slices.Contains(m.open, pos) && m.gate.Finish(pos) {
+			m.fail("finish %d counts", pos)
 		}
 	}
 }
@@ -172,8 +158,7 @@ func (m *machine) checkpoint() {
 	m.saved = append(m.saved, saved{read, m.model.clone()})
 }
 
-// crash goes on with a new gate from a checkpoint, at its base or nearby. The
-// tickets of the old gate are still about.
+// crash goes on with a new gate from a checkpoint, at its base or nearby.
 func (m *machine) crash() {
 	if len(m.saved) == 0 {
 		return
@@ -194,7 +179,7 @@ func (m *machine) crash() {
 	m.gate = Resume(model.base, from.Checkpoint)
 	model.tail = model.base
 	model.fold()
-	m.model, m.closed, m.late = model, false, 0
+	m.model = model
 	m.spent, m.open = append(m.spent, m.open...), nil
 }
 
@@ -213,18 +198,18 @@ func (m *machine) step() {
 		m.register(m.model.tail - int64(m.pick(200)))
 	case 5:
 		for range m.pick(Window) {
-			if m.register(m.model.tail) > Finished {
+			if m.register(m.model.tail) == Full {
 				break
 			}
 		}
 	case 6:
 		if len(m.open) > 0 {
-			m.ack(m.pick(len(m.open)))
+			m.finish(m.pick(len(m.open)))
 		}
 	case 7:
-		m.ackSome()
+		m.finishSome()
 	case 8:
-		m.ackAgain()
+		m.finishAgain()
 	case 9:
 		m.model.fold()
 		if base := m.gate.Advance(); base != m.model.base {
@@ -233,12 +218,7 @@ func (m *machine) step() {
 	case 10:
 		m.checkpoint()
 	case 11:
-		if m.pick(3) == 0 {
-			m.gate.Close()
-			m.closed = true
-		} else {
-			m.crash()
-		}
+		m.crash()
 	}
 	m.check()
 }
@@ -246,16 +226,16 @@ func (m *machine) step() {
 func (m *machine) check() {
 	g, s := m.gate, &m.model
 	unfinished, backlog := s.figures()
-	got := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d, late %d", g.Base(), g.Tail(), g.Unfinished(),
-		g.Backlog(), g.Late())
-	want := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d, late %d", s.base, s.tail, unfinished,
-		backlog, m.late)
+	got := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d", g.Base(), g.Tail(), g.Unfinished(),
+		g.Backlog())
+	want := fmt.Sprintf("base %d, tail %d, unfinished %d, backlog %d", s.base, s.tail, unfinished,
+		backlog)
 	if got != want {
 		m.fail("%s; want %s", got, want)
 	}
-	for _, t := range m.open {
-		if t.Pos() < g.Base() {
-			m.fail("the base is %d, and %d is unfinished", g.Base(), t.Pos())
+	for _, pos := range m.open {
+		if pos < g.Base() {
+			m.fail("the base is %d, and %d is unfinished", g.Base(), pos)
 		}
 	}
 }

@@ -18,19 +18,21 @@ func (s set) add(i, n uint64) {
 	}
 }
 
-// below is how many distances under n are in the set.
-func (s set) below(n uint64) int {
-	sum := 0
-	for i, word := range s {
-		if at := uint64(i) * 64; at+64 > n {
-			if at < n {
-				sum += bits.OnesCount64(word & (1<<(n-at) - 1))
-			}
-			break
-		}
-		sum += bits.OnesCount64(word)
+// remove takes out the n distances from i on.
+func (s set) remove(i, n uint64) {
+	for end := i + n; i < end; {
+		k := min(end-i, 64-i%64)
+		s[i/64] &^= (1<<k - 1) << (i % 64)
+		i += k
 	}
-	return sum
+}
+
+// len is how many distances are in the set.
+func (s set) len() (n int) {
+	for _, word := range s {
+		n += bits.OnesCount64(word)
+	}
+	return n
 }
 
 // run is how many distances from i on are alike: in the set, or not. Behind the

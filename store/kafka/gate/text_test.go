@@ -29,13 +29,12 @@ func fullExtra(base int64) Extra {
 // done says, by their distance from the base. The base itself is not.
 func pattern(base int64, extra Extra, done func(i int64) bool) Checkpoint {
 	g := New(base)
-	tickets := make([]Ticket, Window)
-	for i := range tickets {
-		g.Register(base+int64(i), &tickets[i])
+	for i := range int64(Window) {
+		g.Register(base + i)
 	}
 	for i := int64(1); i < Window; i++ {
 		if done(i) {
-			tickets[i].Ack()
+			g.Finish(base + i)
 		}
 	}
 	return g.Checkpoint(extra)
@@ -118,15 +117,15 @@ func TestCommonTextsAreShort(t *testing.T) {
 
 func TestEqualCheckpointsHaveEqualTexts(t *testing.T) {
 	a, b := New(0), New(-5)
-	tickets := register(t, a, upTo(0, 200)...)
-	others := register(t, b, -5, 0)
-	for _, i := range []int{3, 100, 4} {
-		tickets[i].Ack()
+	register(t, a, upTo(0, 200)...)
+	for _, pos := range []int64{3, 100, 4} {
+		a.Finish(pos)
 	}
-	others[0].Ack()
-	others = append(others, register(t, b, upTo(1, 200)...)...)
-	for _, i := range []int{101, 4, 5} {
-		others[i].Ack()
+	register(t, b, -5, 0)
+	b.Finish(-5)
+	register(t, b, upTo(1, 200)...)
+	for _, pos := range []int64{100, 3, 4} {
+		b.Finish(pos)
 	}
 	first := a.Checkpoint(Extra{Source: 1, Tries: []Try{{9, 1}, {2, 3}, {2, 1}, {3, 7}, {8, 0}, {-4, 9}}})
 	second := b.Checkpoint(Extra{Source: 1, Tries: []Try{{2, 3}, {9, 1}}})
@@ -174,13 +173,14 @@ func TestExtremesSurvive(t *testing.T) {
 		}
 	}
 	g := New(math.MaxInt64 - 2)
-	register(t, g, math.MaxInt64-2, math.MaxInt64-1)[1].Ack()
-	if became := g.Register(math.MaxInt64, new(Ticket)); became != Full {
+	register(t, g, math.MaxInt64-2, math.MaxInt64-1)
+	g.Finish(math.MaxInt64 - 1)
+	if became := g.Register(math.MaxInt64); became != Full {
 		t.Errorf("the number that is no position: %v", became)
 	}
 	c := g.Checkpoint(Extra{})
 	roundTrip(t, c)
-	if became := Resume(c.Base, c).Register(c.Base, new(Ticket)); became != Admitted {
+	if became := Resume(c.Base, c).Register(c.Base); became != Admitted {
 		t.Error(became)
 	}
 }
@@ -340,8 +340,7 @@ func FuzzDecode(f *testing.F) {
 			if again := g.Checkpoint(c.Extra); again.Text() != text {
 				t.Errorf("%q is %q after a crash", text, again.Text())
 			}
-			var next Ticket
-			if base < math.MaxInt64 && g.Register(base, &next) != Admitted {
+			if base < math.MaxInt64 && g.Register(base) != Admitted {
 				t.Errorf("%q: the base is not admitted", text)
 			}
 		}
