@@ -315,10 +315,7 @@ func (e *ownership) checkpoint(a *assignment) gate.Checkpoint {
 	for pos, n := range a.tries {
 		extra.Tries = append(extra.Tries, gate.Try{Pos: pos, Count: n + 1})
 	}
-	for l := e.runs.first; l != nil; l = l.after {
-		if l.of != a {
-			continue
-		}
+	for l := range e.heldOf(a) {
 		l.trim()
 		switch {
 		case l.lease.alone:
@@ -424,12 +421,10 @@ func (e *engine) dropLocked(a *assignment) {
 		delete(a.topic.partitions, a.partition)
 	}
 	running := 0
-	for l := e.runs.first; l != nil; l = l.after {
-		if l.of == a {
-			e.leftovers[leftoverName(l, l.head.offset)] = &leftover{old: l}
-			e.overlaps++
-			running++
-		}
+	for l := range e.heldOf(a) {
+		e.leftovers[leftoverName(l, l.head.offset)] = &leftover{old: l}
+		e.overlaps++
+		running++
 	}
 	if running == 0 {
 		e.remove(a)

@@ -120,7 +120,7 @@ func TestCountersReturnToZero(t *testing.T) {
 	for _, g := range late {
 		r.ack(g)
 	}
-	if r.engine.bytes != 0 || len(r.engine.byID) != 0 || len(r.engine.leftovers) != 0 || r.engine.runs.first != nil {
+	if r.engine.bytes != 0 || len(r.engine.byID) != 0 || len(r.engine.leftovers) != 0 || len(r.engine.timed.Lanes) != 0 {
 		t.Errorf("after a drop: bytes %d, assignments %d, leftovers %d", r.engine.bytes, len(r.engine.byID),
 			len(r.engine.leftovers))
 	}

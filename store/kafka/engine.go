@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"iter"
 	"sync"
 	"time"
 
@@ -27,9 +28,7 @@ type engine struct {
 	// crowded: something waits for bytes of any partition, not only of its own.
 	crowded bool
 
-	runs      laneList // leased lanes, in no order
-	sweepAt   int64    // no lease ends before
-	shut      laneHeap // closed lanes, by until
+	timed     laneHeap // leased and closed lanes, by until
 	leftovers map[string]*leftover
 
 	deaths    []*death // to be written
@@ -83,13 +82,11 @@ func newEngine(now func() time.Time, limits Consuming) *engine {
 		now: now, wall: now, limits: limits,
 		byID: map[int32]*assignment{}, topics: map[string]*topic{}, leftovers: map[string]*leftover{},
 		dying: make(chan struct{}, 1), room: make(chan struct{}, 1), dirty: make(chan struct{}, 1),
-		listeners: map[chan struct{}]map[string]bool{}, sweepAt: never,
+		listeners: map[chan struct{}]map[string]bool{},
 	}
-	e.shut.Less = byUntil
+	e.timed.Less = byUntil
 	return e
 }
-
-const never = int64(1<<63 - 1)
 
 func signal(ch chan struct{}) {
 	select {
@@ -150,7 +147,7 @@ func (e *engine) close(l *lane, until int64) {
 		return
 	}
 	l.state, l.until = closed, until
-	e.shut.Push(l)
+	e.timed.Push(l)
 	e.setAlarm()
 }
 
@@ -250,13 +247,12 @@ func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
 		hard: hard, last: f}
 	l.of.handOut(f.offset)
 	e.touch(l.of)
-	e.runs.add(l)
-	e.sweepAt = min(e.sweepAt, l.until)
+	e.timed.Push(l)
 }
 
 // unlease ends a lease; what is left of the run stays as it is.
 func (e *engine) unlease(l *lane) {
-	e.runs.remove(l)
+	e.timed.Remove(l.pos)
 	a := l.of
 	a.leased--
 	e.touch(a)
@@ -317,26 +313,22 @@ func tokenOf(f *flight) pawl.Token {
 	return pawl.Token{Fence: l.lease.fence, Lane: int64(l.of.id)<<32 | int64(l.id), Seq: f.offset}
 }
 
-type laneList struct{ first *lane }
-
-func (ls *laneList) add(l *lane) {
-	l.before, l.after = nil, ls.first
-	if ls.first != nil {
-		ls.first.before = l
+// heldOf are the leased lanes of an assignment.
+func (e *engine) heldOf(a *assignment) iter.Seq[*lane] {
+	return func(yield func(*lane) bool) {
+		for _, l := range e.timed.Lanes {
+			if l.of == a && l.state == held && !yield(l) {
+				return
+			}
+		}
 	}
-	ls.first = l
 }
 
-func (ls *laneList) remove(l *lane) {
-	if l.before != nil {
-		l.before.after = l.after
-	} else {
-		ls.first = l.after
-	}
-	if l.after != nil {
-		l.after.before = l.before
-	}
-	l.before, l.after = nil, nil
+// setUntil changes when a lease ends.
+func (e *engine) setUntil(l *lane, until int64) {
+	e.timed.Remove(l.pos)
+	l.until = until
+	e.timed.Push(l)
 }
 
 func (t *topic) paused(now int64) bool {

@@ -88,9 +88,7 @@ type lane struct {
 	lease lease
 	until int64 // end of the lease or closure, in nanoseconds of the engine's clock
 	hold  int64 // until when it stays closed after its dead letters are written; 0: not
-	pos   int   // in a heap
-
-	before, after *lane // among the leased ones
+	pos   int   // in the heap where it is
 }
 
 type laneState uint8

@@ -208,7 +208,7 @@ func (m *model) finish() {
 		m.fatal("in hand %d, bytes %d and %d, leased %d, dying %d, tries %v", m.a.inHand, m.a.bytes, e.bytes,
 			m.a.leased, m.a.dying, m.a.tries)
 	}
-	if len(e.leftovers) != 0 || e.runs.first != nil || len(e.byID) != 1 {
+	if len(e.leftovers) != 0 || len(e.timed.Lanes) != 0 || len(e.byID) != 1 {
 		m.fatal("leftovers %d, assignments %d", len(e.leftovers), len(e.byID))
 	}
 	if cp := m.rig.checkpoint(m.a); cp.Base != int64(len(m.keys)) {

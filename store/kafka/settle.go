@@ -142,8 +142,7 @@ func (e *engine) leave(l *lane, f *flight, now int64) {
 		return
 	}
 	if grace := now + int64(leftoverWait); grace < l.until {
-		l.until = grace
-		e.sweepAt = min(e.sweepAt, grace)
+		e.setUntil(l, grace)
 	}
 }
 
@@ -225,7 +224,7 @@ func (e *engine) extend(by time.Duration, tokens []pawl.Token) (lost []pawl.Toke
 			lost = append(lost, tok)
 			continue
 		}
-		l.until = max(l.until, min(now+int64(by), l.lease.hard))
+		e.setUntil(l, max(l.until, min(now+int64(by), l.lease.hard)))
 	}
 	return lost, nil
 }

@@ -226,7 +226,7 @@ func (e *engine) withdraw(l *lane) bool {
 	case ready:
 		l.of.topic.ready.remove(l)
 	case closed:
-		e.shut.Remove(l.pos)
+		e.timed.Remove(l.pos)
 	case aside:
 		l.of.setAside = slices.DeleteFunc(l.of.setAside, func(other *lane) bool { return other == l })
 	default:

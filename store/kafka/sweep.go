@@ -10,25 +10,13 @@ import (
 
 // sweep opens closed lanes that are due, and ends leases that were not settled in time.
 func (e *engine) sweep(now int64) {
-	for len(e.shut.Lanes) > 0 && e.shut.Lanes[0].until <= now {
-		l := e.shut.Pop()
-		if l.state != closed {
-			continue
-		}
-		e.reopen(l, 0, now)
-	}
-	if now < e.sweepAt {
-		return
-	}
-	e.sweepAt = never
-	for l := e.runs.first; l != nil; {
-		next := l.after
-		if l.until <= now {
+	for len(e.timed.Lanes) > 0 && e.timed.Lanes[0].until <= now {
+		if l := e.timed.Lanes[0]; l.state == held {
 			e.rescue(l)
 		} else {
-			e.sweepAt = min(e.sweepAt, l.until)
+			e.timed.Pop()
+			e.reopen(l, 0, now)
 		}
-		l = next
 	}
 }
 
@@ -106,12 +94,12 @@ func (e *engine) wake(topic string) {
 
 // setAlarm makes sure that what is due next is processed even without calls.
 func (e *engine) setAlarm() {
-	next := e.sweepAt
-	if len(e.shut.Lanes) > 0 {
-		next = min(next, e.shut.Lanes[0].until)
+	if len(e.timed.Lanes) == 0 || e.isClosed {
+		return
 	}
-	if next == never || e.isClosed || e.alarm != nil && e.alarmAt <= next {
-		return // nothing is due, or the alarm rings early enough and sets itself again
+	next := e.timed.Lanes[0].until
+	if e.alarm != nil && e.alarmAt <= next {
+		return // it rings early enough and sets itself again
 	}
 	if e.alarm != nil {
 		e.alarm.Stop()
