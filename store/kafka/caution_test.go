@@ -98,8 +98,8 @@ func TestOneDeathIsNoReason(t *testing.T) {
 		r.take(a, records(0, keys...)...)
 		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 1000}},
 			&store.Lease{For: time.Minute, Suspects: store.MaxSuspects})
-		if err != nil || len(c.out) != want && deaths < 4 {
-			t.Fatalf("after %d deaths %d are handed out: %v", deaths, len(c.out), err)
+		if err != nil || len(c.ds) != want && deaths < 4 {
+			t.Fatalf("after %d deaths %d are handed out: %v", deaths, len(c.ds), err)
 		}
 		if c.careful[a] != (deaths >= 3) {
 			t.Errorf("after %d deaths a commit goes before: %v", deaths, c.careful[a])

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -12,41 +11,15 @@ import (
 	"github.com/pawl-dev/pawl/store/backend"
 )
 
-// given is a message that a claim hands out.
-type given struct {
-	flight            *flight
-	token             pawl.Token
-	attempt, rescues  int
-	replays           int
-	leaseFor, hardFor time.Duration
-	throttles         int
-	throttledFor      time.Duration
-}
-
-// givens are lists of them that are not in use: they are short-lived, and large.
-var givens sync.Pool
-
-func newGivens() []given {
-	if old, ok := givens.Get().(*[]given); ok {
-		return *old
-	}
-	return nil
-}
-
-func (c *claim) free() {
-	clear(c.out)
-	out := c.out[:0]
-	c.out = nil
-	givens.Put(&out)
-}
-
 // claim is one call of Claim.
 type claim struct {
 	*engine
 	now   int64
 	terms *store.Lease
 	fence int64
-	out   []given
+	// flights are what it hands out, and ds what the caller gets of them.
+	flights []*flight
+	ds      []pawl.Delivery
 	// suspects is what the suspects may weigh that it still takes.
 	suspects int
 	// careful are the partitions whose checkpoint must be committed before
@@ -65,12 +38,15 @@ func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
 		return nil, err
 	}
 	defer e.mu.Unlock()
-	c := &claim{engine: e, now: now, terms: terms, fence: rand.Int64() | 1, out: newGivens()}
-	c.suspects = terms.Suspects
+	c := &claim{engine: e, now: now, terms: terms, fence: rand.Int64() | 1, suspects: terms.Suspects}
 	if !terms.Alone || !c.solitary(wants) {
 		for _, w := range wants {
 			c.from(w)
 		}
+	}
+	c.ds = make([]pawl.Delivery, len(c.flights))
+	for i, f := range c.flights {
+		c.fillIn(&c.ds[i], f)
 	}
 	e.setAlarm()
 	return c, nil
@@ -193,18 +169,21 @@ func (c *claim) take(l *lane, n int) {
 	}
 	f := l.head
 	for range n {
-		g := given{
-			flight: f, token: tokenOf(f), attempt: 1,
-			leaseFor: time.Duration(l.until - c.now), hardFor: time.Duration(l.lease.hard - c.now),
-		}
-		if t := f.trouble; t != nil {
-			g.attempt, g.rescues, g.replays = t.attempts+1, t.rescues, t.replays
-			if g.throttles = t.throttles; g.throttles > 0 {
-				g.throttledFor = time.Unix(0, c.now).Sub(t.throttledSince)
-			}
-		}
-		c.out = append(c.out, g)
+		c.flights = append(c.flights, f)
 		f = f.next
+	}
+}
+
+// fillIn sets what the engine knows of a delivery.
+func (c *claim) fillIn(d *pawl.Delivery, f *flight) {
+	l := f.lane
+	d.Token, d.Attempt = tokenOf(f), 1
+	d.LeaseFor, d.Deadline = time.Duration(l.until-c.now), time.Duration(l.lease.hard-c.now)
+	if t := f.trouble; t != nil {
+		d.Attempt, d.Rescues, d.Replays = t.attempts+1, t.rescues, t.replays
+		if d.Throttles = t.throttles; d.Throttles > 0 {
+			d.ThrottledFor = time.Unix(0, c.now).Sub(t.throttledSince)
+		}
 	}
 }
 
@@ -219,8 +198,8 @@ func include(as *map[*assignment]bool, a *assignment) {
 func (c *claim) undo() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := range c.out {
-		l, f := c.held(c.out[i].token)
+	for i := range c.ds {
+		l, f := c.held(c.ds[i].Token)
 		if f == nil {
 			continue
 		}
@@ -231,24 +210,19 @@ func (c *claim) undo() {
 	}
 }
 
-// deliveries are what the caller gets: copies, so that it may do with them what
-// it likes.
+// deliveries are what the caller gets: with copies of the messages, so that it may do
+// with them what it likes.
 func (c *claim) deliveries() []pawl.Delivery {
-	ds := make([]pawl.Delivery, len(c.out))
 	var copies copier
 	now := time.Unix(0, c.now)
-	for i := range c.out {
-		copies.left += len(c.out[i].flight.rec.Key) + len(c.out[i].flight.rec.Value)
+	for _, f := range c.flights {
+		copies.left += len(f.rec.Key) + len(f.rec.Value)
 	}
-	for i := range ds {
-		g, d := &c.out[i], &ds[i]
-		copies.fill(d, g, len(ds)-i)
-		d.Token, d.Attempt, d.Rescues, d.Replays = g.token, g.attempt, g.rescues, g.replays
-		d.Throttles, d.ThrottledFor = g.throttles, g.throttledFor
-		d.Waited = max(0, now.Sub(d.EnqueuedAt))
-		d.LeaseFor, d.Deadline = g.leaseFor, g.hardFor
+	for i, f := range c.flights {
+		copies.fill(&c.ds[i], f)
+		c.ds[i].Waited = max(0, now.Sub(c.ds[i].EnqueuedAt))
 	}
-	return ds
+	return c.ds
 }
 
 // Claim implements [store.Store]. It hands out what was fetched already, and
@@ -264,11 +238,10 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 		return nil, err
 	}
 	c, err := s.engine.claim(wants, &terms)
-	for err == nil && len(c.deaths) > 0 && len(c.out) == 0 {
+	for err == nil && len(c.deaths) > 0 && len(c.ds) == 0 {
 		if !s.awaitDeaths(ctx, c.deaths) {
 			break
 		}
-		c.free()
 		c, err = s.engine.claim(wants, &terms)
 	}
 	if err != nil {
@@ -283,9 +256,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 			return nil, unavailable("claim", err)
 		}
 	}
-	ds := c.deliveries()
-	c.free()
-	return ds, nil
+	return c.deliveries(), nil
 }
 
 // waits returns the first lane of a topic whose message waits for solitude and may begin
@@ -312,7 +283,7 @@ func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane
 	return first
 }
 
-// hasSkip reports whether a message has to die instead.
+// mustDie reports whether a message has to die instead.
 func (e *engine) mustDie(f *flight) bool {
 	l := f.lane
 	parked := l.of.topic.Park && l.keyed && l.of.topic.deadByKey[l.key] > 0 && f.trouble.replays == 0

@@ -1,8 +1,6 @@
 package kafka
 
 import (
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -11,22 +9,17 @@ import (
 )
 
 // copier makes deliveries: what a handler does to its own changes nothing here.
-type copier struct {
-	slab
-	nameSlab
-}
+type copier struct{ slab }
 
-// fill makes the delivery of what is given, of which so many more are to come.
-func (c *copier) fill(d *pawl.Delivery, g *given, more int) {
-	a, r := g.flight.lane.of, g.flight.rec
+// fill makes the delivery of a message.
+func (c *copier) fill(d *pawl.Delivery, f *flight) {
+	a, r := f.lane.of, f.rec
 	d.Topic, d.Log, d.EnqueuedAt = a.topic.Name, logRecord{r}, r.Timestamp
 	d.Key, d.Body = c.clone(r.Key), c.clone(r.Value)
-	if id := idIn(r.Headers); id != nil {
-		d.ID = c.name(id, more)
-	} else {
-		d.ID = c.place(d.Topic, a.partition, r.Offset, more)
-	}
 	readHeaders(&d.Message, r.Headers)
+	if d.ID == "" {
+		d.ID = placeID(d.Topic, a.partition, r.Offset)
+	}
 }
 
 // slab cuts many small pieces out of few large ones. They are small enough that who
@@ -59,36 +52,6 @@ func (s *slab) room(n int) []byte {
 	end := len(s.free) + n
 	s.free = s.free[:end]
 	return s.free[end-n : end : end]
-}
-
-// nameSlab does the same for ids.
-type nameSlab struct {
-	strings.Builder
-	at        []byte // where the last message was that came without an id
-	topic     string // of it
-	partition int32
-	prefix    int // length of what all places in that partition begin with
-}
-
-// place is the id of a message that came without one.
-func (s *nameSlab) place(topic string, partition int32, offset int64, more int) string {
-	if s.prefix == 0 || partition != s.partition || topic != s.topic {
-		s.at = appendPartition(s.at[:0], topic, partition)
-		s.topic, s.partition, s.prefix = topic, partition, len(s.at)
-	}
-	s.at = strconv.AppendInt(s.at[:s.prefix], offset, 10)
-	return s.name(s.at, more)
-}
-
-// name cuts off an id, of which so many more are to come.
-func (s *nameSlab) name(id []byte, more int) string {
-	if s.Cap()-s.Len() < len(id) {
-		s.Builder = strings.Builder{}
-		s.Grow(max(len(id), min(more*len(id), slabSize/8)))
-	}
-	n := s.Len()
-	s.Write(id)
-	return s.String()[n:]
 }
 
 // loan is memory for the bytes of a call's records. The client reads them when it

@@ -65,7 +65,6 @@ func benchEngine(b *testing.B, keys, size, depth int) {
 				b.Fatal(err)
 			}
 			ds := c.deliveries()
-			c.free()
 			if len(ds) == 0 {
 				break
 			}

@@ -57,7 +57,7 @@ func (l *lives) live(messages int64) bool {
 			l.t.Fatal(err)
 		}
 		l.writeDead(r)
-		if len(c.out) == 0 && len(c.deaths) == 0 {
+		if len(c.ds) == 0 && len(c.deaths) == 0 {
 			if len(l.over) == int(messages) || l.buried {
 				return true
 			}
@@ -68,12 +68,12 @@ func (l *lives) live(messages int64) bool {
 			l.saved = r.checkpoint(a)
 			r.ownership.marked(map[*assignment]bool{a: true})
 		}
-		for _, g := range c.out {
+		for _, g := range handed(c) {
 			if g.flight.rec.Offset == l.killer {
 				return false
 			}
 		}
-		for _, g := range c.out {
+		for _, g := range handed(c) {
 			r.ack(g)
 			l.over[g.flight.rec.Offset] = true
 		}
@@ -106,7 +106,7 @@ func TestAnIdleProcessDies(t *testing.T) {
 	r.take(b, records(2, "c", "d")...)
 	claim := func() *claim {
 		c, err := r.engine.claim([]store.Want{{Topic: rigTopic, Limit: 1}}, &store.Lease{For: time.Minute})
-		if err != nil || len(c.out) != 1 {
+		if err != nil || len(c.ds) != 1 {
 			t.Fatal(c, err)
 		}
 		return c

@@ -120,14 +120,9 @@ func nameOf(key string) (string, bool) {
 
 // placeID is the id of a message that came without one: where it is.
 func placeID(topic string, partition int32, offset int64) string {
-	b := appendPartition(make([]byte, 0, len(topic)+24), topic, partition)
-	return string(strconv.AppendInt(b, offset, 10))
-}
-
-// appendPartition appends what all places in a partition begin with.
-func appendPartition(b []byte, topic string, partition int32) []byte {
-	b = append(append(b, topic...), '/')
-	return append(strconv.AppendInt(b, int64(partition), 10), '/')
+	b := append(make([]byte, 0, len(topic)+24), topic...)
+	b = strconv.AppendInt(append(b, '/'), int64(partition), 10)
+	return string(strconv.AppendInt(append(b, '/'), offset, 10))
 }
 
 // sizeOf is what a record counts against byte limits: what its message does.

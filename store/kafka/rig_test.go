@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"github.com/pawl-dev/pawl"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -76,6 +77,19 @@ func (r *rig) take(a *assignment, rs ...*kgo.Record) {
 	}
 }
 
+// given is a message that was handed out.
+type given struct {
+	flight *flight
+	token  pawl.Token
+}
+
+func handed(c *claim) (all []given) {
+	for i, f := range c.flights {
+		all = append(all, given{f, c.ds[i].Token})
+	}
+	return all
+}
+
 // claim leases up to limit messages for a minute, one of a lane at a time.
 func (r *rig) claim(limit int) []given { return r.claimWith(limit, store.Lease{For: time.Minute}) }
 
@@ -85,7 +99,7 @@ func (r *rig) claimWith(limit int, terms store.Lease) []given {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return c.out
+	return handed(c)
 }
 
 // settle ends a delivery; false if its token is stale.

@@ -71,7 +71,6 @@ func ack(t *testing.T, e *engine, seen map[int64]bool) map[int64]bool {
 			t.Fatal(err)
 		}
 		ds := c.deliveries()
-		c.free()
 		if len(ds) == 0 {
 			return seen
 		}
@@ -106,7 +105,6 @@ func TestDeliveriesAreCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 		ds := c.deliveries()
-		c.free()
 		if len(ds) != 5 {
 			t.Fatalf("%d deliveries", len(ds))
 		}
