@@ -82,8 +82,6 @@ type Store struct {
 
 	mu     sync.Mutex // never held across a wait
 	ratios map[string]float64
-
-	amending sync.Mutex // one Amend at a time: it looks before it changes
 }
 
 // New wraps inner. The result has the optional interfaces of inner.

@@ -18,9 +18,9 @@
 //	raw              it is not
 //
 // A message without the header is untouched: one from a program without the codec,
-// one that would not have become smaller, or one whose headers leave no room for it. A
-// dead letter that is encoded has to keep that room when it is amended. So
-// the codec can be turned on and off on a store that is in use. Other programs may
+// one that would not have become smaller, or one whose headers leave no room for it. An
+// amended dead letter keeps the header, or stays without it. So the codec can be turned
+// on and off on a store that is in use. Other programs may
 // write the header, too; len= is never left out, and bounds what decoding allocates.
 //
 // Names that begin with pawl-codec are the codec's: a message that has such a header is
