@@ -19,7 +19,7 @@ import (
 func mayDo(role, method, path string) bool {
 	appends := path == "/v1/messages" || strings.HasSuffix(path, "/messages")
 	works := path == "/v1/lease" || path == "/v1/extend" || path == "/v1/settle"
-	settings := regexp.MustCompile(`/(set|rm|put|discard)$`).MatchString(path)
+	settings := regexp.MustCompile(`/(set|rm|discard)$`).MatchString(path)
 	switch {
 	case path == "/v1/openapi.json", role == api.Admin:
 		return true

@@ -13,8 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
-// Commands of pipelines, of schedules, of the state and of a cluster: what the command line has beyond the nouns that
-// have routes of their own.
+// Commands of pipelines and of a cluster: what the command line has beyond the nouns that have routes of their own.
 
 func commandRoutes() []route {
 	own := "(each has its own: GET /v1/commands)"

@@ -45,7 +45,7 @@ func TestSchedules(t *testing.T) {
 func TestScheduleVerbs(t *testing.T) {
 	onStores(t, api.Config{Access: api.Access{Tokens: tokens}}, func(t *testing.T, d *door) {
 		d = d.with(t).as("secret-admin")
-		d.want(403, d.as("secret-operator").post("/v1/schedules/nightly/put", `{"topic":"reports","cron":"@daily"}`))
+		d.want(403, d.as("secret-viewer").post("/v1/schedules/nightly/put", `{"topic":"reports","cron":"@daily"}`))
 		for body, field := range map[string]string{
 			`{"topic":"reports"}`: "cron",
 			`{"topic":"reports","cron":"@daily","every_seconds":5}`:     "every",

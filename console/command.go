@@ -12,7 +12,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
-// Forms of the commands that the API offers: of pipelines, schedules, the state and a Kafka cluster.
+// Forms of the commands that the API offers: of pipelines and a Kafka cluster.
 
 func commandPages() []page {
 	return []page{

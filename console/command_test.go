@@ -99,3 +99,52 @@ func TestRunbookIsShown(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedByForm writes a schedule and a value whose names the forms ask for, looks at a backfill before it is made,
+// and removes what it wrote. A viewer may not.
+func TestNamedByForm(t *testing.T) {
+	r := newRig(t, nil)
+	post := func(path string, form url.Values) (reply, string) {
+		t.Helper()
+		return r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console/do/v1"+path, form))
+	}
+	asked := "/schedules/%7Bname%7D/put"
+	schedule := url.Values{"p:name": {"nightly"}, "s:cron": {"@daily"}, "s:topic": {"reports"}, "b:paused": {"true"}}
+	answer, body := r.do(r.as(secretOf(api.Viewer), http.MethodPost, "/console/do/v1"+asked, schedule))
+	if answer.StatusCode != http.StatusForbidden {
+		t.Errorf("a viewer writes a schedule: %d", answer.StatusCode)
+	}
+	if answer, body = post(asked, schedule); answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d\n%s", answer.StatusCode, body)
+	}
+	if answer, _ := post(asked, url.Values{"p:name": {".."}}); answer.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("without a name: %d", answer.StatusCode)
+	}
+	answer, body = post("/schedules/nightly/backfill", url.Values{"s:since": {"2026-01-01T00:00:00Z"},
+		"s:until": {"2026-01-03T00:00:00Z"}, "b:dry_run": {"true"}})
+	if answer.StatusCode != http.StatusOK || !strings.Contains(body, "2026-01-02T00:00:00Z") {
+		t.Errorf("a dry run: %d\n%s", answer.StatusCode, body)
+	}
+	if page := r.get(secretOf(api.Viewer), "/console/schedules/nightly"); !strings.Contains(page, "@daily") ||
+		strings.Contains(page, "2026-01-02") {
+		t.Errorf("the page of the schedule:\n%s", page)
+	}
+	asked = "/state/%7Btopic%7D/%7Bkey%7D/put"
+	value := url.Values{"p:topic": {"flags"}, "p:key": {"a/b"}, "j:value": {`{"on":`}}
+	if answer, _ = post(asked, value); answer.StatusCode != http.StatusUnprocessableEntity {
+		t.Errorf("a value that is no JSON: %d", answer.StatusCode)
+	}
+	value.Set("j:value", `{"on": true}`)
+	if answer, body = post(asked, value); answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d\n%s", answer.StatusCode, body)
+	}
+	page := r.get(secretOf(api.Admin), "/console/state/flags/a%2Fb")
+	if !strings.Contains(page, "{&#34;on&#34;:true}") ||
+		!strings.Contains(page, "/do/v1/state/flags/a%2Fb/rm") {
+		t.Errorf("the page of the value:\n%s", page)
+	}
+	rm := url.Values{"sure": {"a/b"}, "typed": {"a/b"}, "n:if_version": {"7"}}
+	if answer, _ = post("/state/flags/a%2Fb/rm", rm); answer.StatusCode != http.StatusConflict {
+		t.Errorf("another version: %d", answer.StatusCode)
+	}
+}

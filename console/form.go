@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ type action struct {
 }
 
 // input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no, d a
-// duration such as 10m that is sent as seconds, l texts and h headers, one a line. Dots go into objects:
+// duration such as 10m that is sent as seconds, j JSON, l texts and h headers, one a line, p a name in the path. Dots go into objects:
 // s:filter.topic.
 type input struct {
 	Name, Label, Value, Hint string
@@ -79,6 +80,11 @@ func (a *action) Command() string {
 	if r == nil || strings.HasPrefix(r.Command, "(") {
 		return ""
 	}
+	for i, name := range names {
+		if asked, ok := strings.CutPrefix(name, "%7B"); ok { // by the form
+			names[i] = strings.ToUpper(strings.TrimSuffix(asked, "%7D"))
+		}
+	}
 	return "pawl " + strings.Join(append([]string{r.Command}, names...), " ")
 }
 
@@ -117,6 +123,10 @@ func act(v *view) (any, error) {
 		return nil, &api.Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request",
 			Detail: v.T("Type %s to go on.", sure)}
 	}
+	path, err := v.named(path)
+	if err != nil {
+		return nil, err
+	}
 	body, err := v.fields()
 	if err != nil {
 		return nil, err
@@ -125,11 +135,32 @@ func act(v *view) (any, error) {
 		return nil, &api.Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request",
 			Detail: v.T("The body was JSON, and is none any more.")}
 	}
-	if err := v.send(nil, body, path); err != nil {
+	var answer json.RawMessage
+	if err := v.send(&answer, body, path); err != nil {
 		return nil, err
+	}
+	if body["dry_run"] == true {
+		return string(answer), nil
 	}
 	v.say(v.T("Done: %s", route.Command))
 	return nil, v.back(v.r.PostForm.Get("back"))
+}
+
+// named puts the names that a form asks for into a path: p:name is {name}.
+func (v *view) named(path string) (string, error) {
+	for field := range v.r.PostForm {
+		name, ok := strings.CutPrefix(field, "p:")
+		if !ok {
+			continue
+		}
+		value := strings.TrimSpace(v.r.PostForm.Get(field))
+		if value == "" || value == "." || value == ".." {
+			return "", &api.Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request",
+				Detail: name + " is missing", Fields: []wire.Fault{{Field: name, Why: "is missing"}}}
+		}
+		path = strings.ReplaceAll(path, "%7B"+name+"%7D", url.PathEscape(value))
+	}
+	return path, nil
 }
 
 // fields are those of a form as the API takes them. Empty ones are left out.
@@ -142,7 +173,7 @@ func (v *view) fields() (map[string]any, error) {
 		if kind == "s" { // as it was written; forms write lines with \r\n
 			text = strings.ReplaceAll(values[0], "\r\n", "\n")
 		}
-		if !typed || text == "" {
+		if !typed || text == "" || kind == "p" {
 			continue
 		}
 		value, why := fieldValue(kind, text)
@@ -193,6 +224,11 @@ func fieldValue(kind, text string) (value any, why string) {
 			}
 		}
 		return headers, ""
+	case "j":
+		if !json.Valid([]byte(text)) {
+			return nil, `is no JSON; a text has quotes: "red"`
+		}
+		return json.RawMessage(text), ""
 	case "n":
 		if _, err := strconv.ParseFloat(text, 64); err != nil {
 			return nil, "is no number"

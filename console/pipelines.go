@@ -1,6 +1,7 @@
 package console
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -180,11 +181,19 @@ type kafkaData struct {
 
 func kafkaPage(v *view) (any, error) {
 	var d kafkaData
-	if err := v.lookInto(&d.Health, "kafka health", nil); err != nil {
+	r, err := v.look("kafka health", nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(r.Data)
+	if err == nil {
+		err = json.Unmarshal(text, &d.Health)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var commands []operate.Command
-	_, err := v.get(&commands, url.Values{"limit": {"1000"}}, "/commands")
+	_, err = v.get(&commands, url.Values{"limit": {"1000"}}, "/commands")
 	for i := range commands {
 		if name := commands[i].Name; name == "kafka peek" || name == "skip" {
 			d.Forms = append(d.Forms, v.form(&commands[i], nil))

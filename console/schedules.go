@@ -2,10 +2,11 @@ package console
 
 import (
 	"cmp"
-	"encoding/json"
+	"net/url"
 	"slices"
-	"time"
+	"strconv"
 
+	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/internal/operate"
 )
@@ -25,14 +26,7 @@ type scheduleRow struct {
 }
 
 // tick is what became of a tick.
-type tick struct {
-	Tick      time.Time  `json:"tick"`
-	FiredAt   *time.Time `json:"fired_at"`
-	MessageID *string    `json:"message_id"`
-	Action    string     `json:"action"`
-	Why       string     `json:"why"`
-	Outcome   string     `json:"outcome"`
-}
+type tick struct{ operate.Run }
 
 // Class is the color of a tick in the strip.
 func (t *tick) Class() string {
@@ -65,27 +59,39 @@ func (v *view) scheduleRow(s operate.Schedule) scheduleRow {
 }
 
 // past are the newest ticks of a schedule, the newest first.
-func (v *view) past(name string) ([]tick, error) {
-	var all []tick
-	return all, v.lookInto(&all, "schedules history", []string{name})
+func (v *view) past(name string, most int) (all []tick, err error) {
+	_, err = v.get(&all, url.Values{"limit": {strconv.Itoa(most)}}, "/schedules/%s/history", name)
+	return all, err
 }
 
-// lookInto is look for the data of a command.
-func (v *view) lookInto(into any, name string, args []string, flags ...string) error {
-	r, err := v.look(name, args, flags...)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(r.Data)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, into)
+// inOrder are the newest ticks, the newest last.
+func inOrder(past []tick) []tick {
+	past = slices.Clone(past[:min(len(past), stripTicks)])
+	slices.Reverse(past)
+	return past
+}
+
+// putSchedule is the form that writes a schedule.
+func (v *view) putSchedule(label, name string) *action {
+	return v.Act(label, api.Operator, "/v1/schedules/%s/put", name).
+		Field("s:cron", v.T("Cron expression"), "", "30 2 * * 1-5").
+		Field("d:every_seconds", v.T("Or every"), "", "15m").
+		Field("s:zone", v.T("Zone"), "", "Europe/Berlin").
+		Field("s:topic", v.T("Topic"), "", "").
+		Area("s:body", v.T("Body"), "", "").
+		Field("s:key", v.T("Key"), "", "").
+		Field("n:priority", v.T("Priority"), "", "0").
+		Area("h:headers", v.T("Headers"), "", "tenant: acme").
+		Field("d:jitter_seconds", v.T("Delay at random, at most"), "", "30s").
+		Field("s:overlap", v.T("While the last message is unresolved"), "", "queue, skip, replace").
+		Field("s:missed", v.T("Missed ticks that are made up"), "", "once, skip, all").
+		Field("d:missed_within_seconds", v.T("No older than"), "", "1d").
+		Check("b:paused", v.T("paused"))
 }
 
 type schedulesData struct {
 	Rows   []scheduleRow
-	Put    *commandForm
+	Put    *action
 	Cursor string
 }
 
@@ -99,29 +105,24 @@ func scheduleList(v *view) (any, error) {
 	for i := range found {
 		row := v.scheduleRow(found[i])
 		if i < listedStrips {
-			if row.Past, err = v.past(row.Name); err != nil { // a program without commands
-				row.Past = nil
+			past, err := v.past(row.Name, stripTicks)
+			if err != nil {
+				return nil, err
 			}
-			row.Past = row.Past[:min(len(row.Past), stripTicks)]
-			slices.Reverse(row.Past)
+			row.Past = inOrder(past)
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	commands, err := v.commands("schedules")
-	for i := range commands {
-		if commands[i].Name == "schedules put" {
-			d.Put = v.form(&commands[i], nil)
-			d.Put.Label, d.Put.Back = v.T("New schedule"), v.URL("/schedules")
-		}
-	}
-	return d, err
+	d.Put = v.putSchedule(v.T("New schedule"), "{name}")
+	d.Put.Fields = slices.Insert(d.Put.Fields, 0, input{Name: "p:name", Label: v.T("Schedule"), Kind: "text"})
+	return d, nil
 }
 
 type scheduleData struct {
 	scheduleRow
-	Next   []time.Time
+	Next   []operate.Tick
 	Recent []tick
-	Forms  []*commandForm
+	Forms  []*action
 }
 
 func schedulePage(v *view) (any, error) {
@@ -131,33 +132,17 @@ func schedulePage(v *view) (any, error) {
 		return nil, err
 	}
 	d := scheduleData{scheduleRow: v.scheduleRow(s)}
-	commands, err := v.commands("schedules")
-	if err != nil || len(commands) == 0 {
-		return d, err
-	}
-	var next []struct {
-		At time.Time `json:"tick"`
-	}
-	if err := v.lookInto(&next, "schedules next", []string{name}); err != nil {
+	if _, err := v.get(&d.Next, nil, "/schedules/%s/next", name); err != nil {
 		return nil, err
 	}
-	for _, n := range next {
-		d.Next = append(d.Next, n.At)
+	var err error
+	d.Recent, err = v.past(name, 100)
+	d.Past = inOrder(d.Recent)
+	d.Forms = append(d.Forms, v.Act(v.T("Backfill"), api.Operator, "/v1/schedules/%s/backfill", name).
+		Field("s:since", v.T("From"), "", "2026-01-01T00:00:00Z").Field("s:until", v.T("Until"), "", "2026-02-01T00:00:00Z").
+		Field("n:rate", v.T("Per second"), "", "").Check("b:dry_run", v.T("Dry run")))
+	if s.Origin != cron.OriginFile {
+		d.Forms = append(d.Forms, v.putSchedule(v.T("Write anew"), name))
 	}
-	if d.Recent, err = v.past(name); err != nil {
-		return nil, err
-	}
-	d.Recent = d.Recent[:min(len(d.Recent), 100)]
-	d.Past = slices.Clone(d.Recent[:min(len(d.Recent), stripTicks)])
-	slices.Reverse(d.Past)
-	for i := range commands {
-		if c := &commands[i]; c.Name == "schedules backfill" || c.Name == "schedules put" && s.Origin != cron.OriginFile {
-			f := v.form(c, map[string]string{"NAME": name})
-			if f.Label = v.T("Backfill"); c.Name == "schedules put" {
-				f.Label, f.Back = v.T("Write anew"), v.URL("/schedules/%s", name)
-			}
-			d.Forms = append(d.Forms, f)
-		}
-	}
-	return d, nil
+	return d, err
 }

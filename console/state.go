@@ -1,8 +1,12 @@
 package console
 
 import (
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func statePages() []page {
@@ -28,7 +32,7 @@ type entry struct {
 type stateData struct {
 	Prefix  string
 	Entries []entry
-	Forms   []*commandForm
+	Forms   []*action
 	Cursor  string
 }
 
@@ -50,38 +54,37 @@ func statePage(v *view) (any, error) {
 			e.History = v.URL("/state/%s/%s", topic, key)
 		}
 	}
-	d.Forms, err = v.stateForms(nil, v.Self())
+	put := v.putState("{topic}", "{key}")
+	put.Fields = append([]input{{Name: "p:topic", Label: v.T("Topic"), Kind: "text"},
+		{Name: "p:key", Label: v.T("Key"), Kind: "text"}}, put.Fields...)
+	d.Forms = []*action{put}
 	return d, err
 }
 
-// stateForms are those that write and remove a value.
-func (v *view) stateForms(known map[string]string, back string) (all []*commandForm, err error) {
-	commands, err := v.commands("state")
-	for i := range commands {
-		if c := &commands[i]; c.Changes {
-			f := v.form(c, known)
-			if f.Label, f.Back = v.T("Write"), back; c.Verb() == "rm" {
-				f.Label = v.T("Remove")
-			}
-			all = append(all, f)
-		}
-	}
-	return all, err
+// putState is the form that writes a value.
+func (v *view) putState(topic, key string) *action {
+	return v.Act(v.T("Write"), api.Operator, "/v1/state/%s/%s/put", topic, key).
+		Area("j:value", v.T("Value"), "", `{"on":true}`).
+		Field("s:schema", v.T("Name of its form"), "", "")
 }
 
 type historyData struct {
 	Topic, Key string
-	Answer     answer
-	Forms      []*commandForm
+	Versions   []operate.StateValue
+	Forms      []*action
+	Cursor     string
 }
 
 func stateHistory(v *view) (any, error) {
 	d := historyData{Topic: v.r.PathValue("topic"), Key: v.r.PathValue("key")}
-	r, err := v.look("state history", []string{d.Topic, d.Key})
-	if err != nil {
-		return nil, err
+	var err error
+	d.Cursor, err = v.get(&d.Versions, v.query("cursor"), "/state/%s/%s/history", d.Topic, d.Key)
+	d.Forms = []*action{v.putState(d.Topic, d.Key)}
+	if v.Query("cursor") == "" && len(d.Versions) > 0 && !d.Versions[0].Deleted {
+		version := strconv.FormatInt(d.Versions[0].Version, 10)
+		d.Forms[0].Hidden("n:if_version", version)
+		d.Forms = append(d.Forms, v.Act(v.T("Remove"), api.Admin, "/v1/state/%s/%s/rm", d.Topic, d.Key).
+			Hidden("n:if_version", version).Dangerous(d.Key))
 	}
-	d.Answer = answer{V: v, A: &r.CommandAnswer}
-	d.Forms, err = v.stateForms(map[string]string{"TOPIC": d.Topic, "KEY": d.Key}, v.Self())
 	return d, err
 }

@@ -124,7 +124,11 @@ func (v *view) render(status int, name string, data any) {
 		http.Error(v.w, "there is no page "+name, http.StatusInternalServerError)
 		return
 	}
-	if err := t.ExecuteTemplate(&b, "frame", v); err != nil {
+	part := "frame"
+	if v.r.Method == http.MethodPost && v.r.Header.Get("HX-Request") != "" {
+		part = "main" // its place is in the page
+	}
+	if err := t.ExecuteTemplate(&b, part, v); err != nil {
 		http.Error(v.w, "the page cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -39,7 +39,7 @@ type Effect uint8
 
 // The effects.
 const (
-	Local   Effect = iota // it needs files, the terminal or an address of whoever runs it: for the command line only
+	Local   Effect = iota // for the command line only: it needs a file or the terminal, or has a route of the API
 	Looks                 // it changes nothing
 	Changes               // it changes something, and audits that
 )
@@ -52,7 +52,6 @@ type Flag struct {
 	Type    Type   // a scalar, or Texts
 	Default string
 	Choices []string
-	Local   bool // it names a file of whoever runs the command: for the command line only
 }
 
 // Invocation is the context of one run of a command.

@@ -24,7 +24,6 @@ import (
 const (
 	noteEffect  = "effect"
 	noteChoices = "choices"
-	noteLocal   = "local"
 )
 
 // looks marks a command that the API and the console offer, and that changes nothing.
@@ -36,18 +35,6 @@ func changes(c *cobra.Command) *cobra.Command { return withEffect(c, "changes") 
 func withEffect(c *cobra.Command, effect string) *cobra.Command {
 	c.Annotations = map[string]string{noteEffect: effect}
 	return c
-}
-
-// flagNotes are what a form has to know of a flag.
-func flagNotes(choices []string, local bool) map[string][]string {
-	notes := map[string][]string{}
-	if len(choices) > 0 {
-		notes[noteChoices] = choices
-	}
-	if local {
-		notes[noteLocal] = []string{}
-	}
-	return notes
 }
 
 // inside is where a command is carried out for somebody else than the user of this process.
@@ -101,7 +88,7 @@ func (s *session) offered() []operate.Command {
 func formFlags(fs *pflag.FlagSet) []operate.CommandFlag {
 	all := []operate.CommandFlag{}
 	fs.VisitAll(func(f *pflag.Flag) {
-		if _, local := f.Annotations[noteLocal]; local || f.Name == "help" {
+		if f.Name == "help" {
 			return
 		}
 		form := operate.CommandFlag{Name: f.Name, Help: strings.ReplaceAll(f.Usage, "`", ""), Type: "text",
@@ -157,7 +144,7 @@ func argsOf(call *operate.CommandCall, configPath string) []string {
 	return append(append(words, "--"), call.Args...)
 }
 
-// allowed refuses flags that are not the command's own, or are for the command line only.
+// allowed refuses what is not offered, and flags that are not the command's own.
 func (s *session) allowed(root *cobra.Command, name string, call *operate.CommandCall) error {
 	c, _, err := root.Find(strings.Fields(name))
 	if err != nil || c.Annotations[noteEffect] == "" {

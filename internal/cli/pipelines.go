@@ -197,7 +197,7 @@ func failed(path string, err error) error {
 // addFlag adds a flag. Its value is a text first: the types that cobra does not know are read like in the
 // configuration file.
 func addFlag(fs *pflag.FlagSet, f *pipeline.Flag) (value func() (any, error)) {
-	defer func() { fs.Lookup(f.Name).Annotations = flagNotes(f.Choices, f.Local) }()
+	defer func() { fs.Lookup(f.Name).Annotations = map[string][]string{noteChoices: f.Choices} }()
 	switch f.Type {
 	case pipeline.Bool:
 		v := fs.Bool(f.Name, f.Default == "true", f.Doc)

@@ -54,10 +54,10 @@ func ParseTime(text string) (t time.Time, ok bool) {
 	return t, false
 }
 
-// verb is a command about one thing.
-func verb(use string, effect pipeline.Effect, short, long, example string, flags []pipeline.Flag, least, most int,
+// verb is a command about one thing. The API and the console have routes of their own for it.
+func verb(use, short, long, example string, flags []pipeline.Flag, least, most int,
 	args string, run func(context.Context, *pipeline.Invocation) error) pipeline.Command {
-	return pipeline.Command{Use: use, Effect: effect, Short: short, Long: long, Example: example, Flags: flags,
+	return pipeline.Command{Use: use, Short: short, Long: long, Example: example, Flags: flags,
 		MinArgs: least, MaxArgs: most, Args: args, Run: run}
 }
 

@@ -25,24 +25,24 @@ func schedules() pipeline.Command {
 each tick, once; when it ends or dies, another takes over. Schedules are written here, in
 pawl.yaml under schedules:, or from Go.`,
 		Commands: []pipeline.Command{
-			verb("ls", pipeline.Looks, "List schedules",
+			verb("ls", "List schedules",
 				"Lists the schedules of the store, with the next tick and the outcome of the last one.",
 				`  pawl schedules ls
   pawl schedules ls -o json | jq -r '.[] | select(.state == "paused").name'`, nil, 0, 0, "nothing", list),
-			schedule("show", pipeline.Looks, "Show a schedule",
+			schedule("show", "Show a schedule",
 				"Shows a schedule, its next tick and the outcome of the last one.", nil, show),
 			put(),
-			schedule("rm", pipeline.Changes, "Remove a schedule; its history stays",
+			schedule("rm", "Remove a schedule; its history stays",
 				"Removes a schedule. Its history stays, and so do the messages that it sent.", nil,
 				change("rm", "removed", (*cron.Scheduler).Remove)),
 			next(), run(),
-			schedule("pause", pipeline.Changes, "Stop a schedule until it is resumed",
+			schedule("pause", "Stop a schedule until it is resumed",
 				"Stops a schedule until it is resumed. Ticks that are due meanwhile are left out.", nil,
 				change("pause", "paused", (*cron.Scheduler).Pause)),
-			schedule("resume", pipeline.Changes, "Let a schedule go on",
+			schedule("resume", "Let a schedule go on",
 				"Lets a paused schedule go on with its next tick.", nil,
 				change("resume", "resumed", (*cron.Scheduler).Resume)),
-			schedule("history", pipeline.Looks, "List the outcomes of its ticks, the newest first",
+			schedule("history", "List the outcomes of its ticks, the newest first",
 				"Lists the newest ticks of a schedule and the outcome of the message of each.", nil, history),
 			backfill(),
 		},
@@ -68,9 +68,9 @@ type on struct {
 }
 
 // schedule is a verb about one schedule.
-func schedule(use string, effect pipeline.Effect, short, long string, flags []pipeline.Flag,
+func schedule(use, short, long string, flags []pipeline.Flag,
 	do func(context.Context, on) error) pipeline.Command {
-	return verb(use+" NAME", effect, short, long, "  pawl schedules "+use+" nightly", flags, 1, 1,
+	return verb(use+" NAME", short, long, "  pawl schedules "+use+" nightly", flags, 1, 1,
 		"the name of a schedule",
 		func(ctx context.Context, in *pipeline.Invocation) error {
 			c, s, err := scheduler(ctx, in, true)
@@ -144,7 +144,7 @@ func show(ctx context.Context, o on) error {
 
 func put() pipeline.Command {
 	text := func(name, doc string) pipeline.Flag { return pipeline.Flag{Name: name, Doc: doc} }
-	return verb("put NAME", pipeline.Changes, "Write a schedule",
+	return verb("put NAME", "Write a schedule",
 		`Writes a schedule, in place of the one of that name. It has --cron or --every. Ticks of new
 times count from now on. A schedule of pawl.yaml is changed there.`,
 		`  pawl schedules put nightly --cron "30 2 * * 1-5" --zone Europe/Berlin --topic reports --json '{"kind":"nightly"}'
@@ -157,7 +157,7 @@ times count from now on. A schedule of pawl.yaml is changed there.`,
 			text("topic", "`TOPIC` of the messages"),
 			text("body", "body of the messages"),
 			text("json", "body of the messages, checked as JSON"),
-			{Name: "body-file", Doc: "`FILE` with the body of the messages", Local: true},
+			{Name: "body-file", Doc: "`FILE` with the body of the messages"},
 			text("key", "key of the messages"),
 			{Name: "priority", Type: pipeline.Int, Default: "0", Doc: "priority of the messages, 0 to 100"},
 			{Name: "header", Type: pipeline.Texts, Doc: "`NAME=VALUE` of a header, may be repeated"},
@@ -230,7 +230,7 @@ func stated(in *pipeline.Invocation) (s cron.Schedule, err error) {
 }
 
 func next() pipeline.Command {
-	return schedule("next", pipeline.Looks, "Show the next ticks",
+	return schedule("next", "Show the next ticks",
 		"Shows the next ticks of a schedule, with the effect of a change of clocks on them.",
 		[]pipeline.Flag{
 			{Name: "number", Letter: "n", Type: pipeline.Int, Default: "5", Doc: "how many ticks"},
@@ -262,7 +262,7 @@ func next() pipeline.Command {
 }
 
 func run() pipeline.Command {
-	return schedule("run", pipeline.Changes, "Send its message now",
+	return schedule("run", "Send its message now",
 		`Sends the message of a schedule now, beside its ticks. Its tick is now, or the time that
 --at names; it moves nothing, and works while the schedule is paused.`,
 		[]pipeline.Flag{{Name: "at", Doc: "the tick of the message, a `TIME`; one to come delays the message until then"}},
@@ -304,7 +304,7 @@ func history(ctx context.Context, o on) error {
 }
 
 func backfill() pipeline.Command {
-	c := schedule("backfill", pipeline.Changes, "Send the messages of past ticks",
+	c := schedule("backfill", "Send the messages of past ticks",
 		`Sends the messages of the ticks from --since until before --until, also while the schedule
 is paused. A tick that already has a message is left out, and so is one that is still to
 come. With --dry-run it lists them.`,

@@ -19,9 +19,9 @@ func state() pipeline.Command {
 	version := pipeline.Flag{Name: "if-version", Type: pipeline.Int,
 		Doc: "`VERSION` that is replaced; 0 is none, another one is exit code 5"}
 	schema := pipeline.Flag{Name: "schema", Doc: "`NAME` of the form of the value"}
-	topic := func(use string, effect pipeline.Effect, short, long, example string, least, most int,
+	topic := func(use, short, long, example string, least, most int,
 		do func(context.Context, *onState) error, flags ...pipeline.Flag) pipeline.Command {
-		return verb(use, effect, short, long, "  pawl state "+example, flags, least, most, "a topic and a key",
+		return verb(use, short, long, "  pawl state "+example, flags, least, most, "a topic and a key",
 			func(ctx context.Context, in *pipeline.Invocation) error { return withState(ctx, in, do) })
 	}
 	return pipeline.Command{
@@ -29,21 +29,21 @@ func state() pipeline.Command {
 		Long: `Values by topic and key in the state of the store, as package statesync keeps them: typed,
 versioned, with their history. A value is JSON.`,
 		Commands: []pipeline.Command{
-			topic("ls TOPIC [PREFIX]", pipeline.Looks, "List values",
+			topic("ls TOPIC [PREFIX]", "List values",
 				"Lists the values of a topic whose key begins with PREFIX.", "ls flags", 1, 2, stateLs),
-			topic("get TOPIC KEY", pipeline.Looks, "Show a value",
+			topic("get TOPIC KEY", "Show a value",
 				"Shows a value with its version; exit code 6 if there is none.", "get flags beta", 2, 2, stateGet),
-			topic("put TOPIC KEY VALUE", pipeline.Changes, "Write a value",
+			topic("put TOPIC KEY VALUE", "Write a value",
 				`Writes a value, which is JSON. With --if-version it changes nothing if somebody else has
 changed the value since.`,
 				`put flags beta '{"on":true}'`, 3, 3, statePut, version, schema),
-			topic("rm TOPIC KEY", pipeline.Changes, "Remove a value; its history stays",
+			topic("rm TOPIC KEY", "Remove a value; its history stays",
 				"Removes a value. Its versions go on when it is written again.", "rm flags beta", 2, 2, stateRm,
 				version),
-			topic("watch TOPIC [KEY]", pipeline.Local, "Print values, and each change of one",
+			topic("watch TOPIC [KEY]", "Print values, and each change of one",
 				`Prints what is there, then each change, as lines, until it is stopped: all of a topic, or one
 value.`, "watch flags   # runs until it is stopped", 1, 2, stateWatch),
-			topic("history TOPIC KEY", pipeline.Looks, "List the versions of a value, the newest first",
+			topic("history TOPIC KEY", "List the versions of a value, the newest first",
 				"Lists the versions of a value, the newest first: a thousand at least.", "history flags beta", 2, 2,
 				stateHistory),
 		},
