@@ -173,16 +173,21 @@ func (c *access) trusts(remote string) bool {
 }
 
 // admitLocal lets programs of this machine in. A web page can point a name of its own at
-// 127.0.0.1 (DNS rebinding): the request has to ask for this machine by its own names.
+// 127.0.0.1 (DNS rebinding): the request has to ask for this machine by its own names. What a proxy passes on comes
+// from anywhere.
 func (a *API) admitLocal(x *exchange) error {
 	at, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	tcp, ok := at.(*net.TCPAddr)
-	if !ok || !tcp.IP.IsLoopback() || !loopbackName(x.r.Host) {
+	if !ok || !tcp.IP.IsLoopback() || !loopbackName(x.r.Host) ||
+		slices.ContainsFunc(ofProxies, func(name string) bool { return x.r.Header.Get(name) != "" }) {
 		return forbidden("without tokens this door is for programs on this machine, which ask for localhost")
 	}
 	x.caller = &caller{name: "local", may: roles[Operator] | roles[Producer] | roles[Worker]}
 	return nil
 }
+
+// ofProxies are headers that a proxy adds.
+var ofProxies = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
 
 // loopbackName reports whether a Host is a name of this machine for itself.
 func loopbackName(host string) bool {

@@ -166,6 +166,7 @@ func TestLocal(t *testing.T) {
 	d := serveStore(t, openStore(t, "memory:"), api.Config{})
 	d.want(201, d.post("/v1/topics/mail/messages", `{}`, "Host: localhost:1"))
 	d.want(403, d.post("/v1/topics/mail/messages", `{}`, "Host: evil.example"))
+	d.want(403, d.post("/v1/topics/mail/messages", `{}`, "Host: localhost:1", "X-Forwarded-For: 192.0.2.7"))
 	d.want(403, d.post("/v1/topics/mail/messages", `x`, "Content-Type: text/plain", "Origin: http://evil.example"))
 	d.want(403, d.post("/v1/topics/mail/messages", `x`, "Sec-Fetch-Site: cross-site"))
 }

@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNginxPage serves the API behind nginx with the block of docs/deploy.md: a long poll gets what is appended
+// meanwhile, a large append passes, events stream, and the console logs in. Without tokens nothing passes.
+func TestNginxPage(t *testing.T) {
+	t.Parallel()
+	nginx, err := exec.LookPath("nginx")
+	if err != nil {
+		t.Skip("nginx is not there")
+	}
+	page, err := os.ReadFile("../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "```nginx\n")
+	block, _, _ = strings.Cut(block, "```")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	behind := func(name, access string) (front string) {
+		own, front := freeAddress(t), freeAddress(t)
+		file := write(name+".yaml", "store: \"sqlite:"+filepath.Join(dir, name+".db")+"\"\nconsole: {}\napi:\n  listen: "+own+
+			"\n  base_path: /pawl\n"+access)
+		temp := ""
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			temp += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n"
+		}
+		conf := write(name+".conf", "daemon off; pid "+filepath.Join(dir, name+".pid")+
+			"; error_log stderr;\nevents {}\nhttp { access_log off;\n"+temp+
+			"server { listen "+front+";\n"+strings.Replace(block, "127.0.0.1:8470", own, 1)+"}}\n")
+		for _, c := range []*exec.Cmd{exec.Command("pawl", "api", "--config", file), exec.Command(nginx, "-c", conf)} {
+			var said bytes.Buffer
+			c.Stderr = &said
+			if err := c.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = c.Process.Signal(os.Interrupt)
+				_ = c.Wait()
+				if t.Failed() {
+					t.Logf("%s", &said)
+				}
+			})
+		}
+		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			r, err := http.Get("http://" + front + "/pawl/v1/openapi.json") //nolint:gosec // of this test
+			if err == nil {
+				_ = r.Body.Close()
+			}
+			if err == nil && r.StatusCode < http.StatusInternalServerError {
+				return "http://" + front + "/pawl"
+			}
+			if time.Now().After(end) {
+				t.Fatal("nginx or the API does not answer", err)
+			}
+		}
+	}
+	front := behind("tokens", "  tokens:\n    - {name: w, token: worker-secret, role: worker}\n"+
+		"    - {name: o, token: operator-secret, role: operator}\n")
+	ask := func(method, path, secret, kind, body string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, front+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", kind)
+		if secret != "" {
+			r.Header.Set("Authorization", "Bearer "+secret)
+		} else {
+			r.Header.Set("Origin", strings.TrimSuffix(front, "/pawl"))
+		}
+		a, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = a.Body.Close() })
+		return a
+	}
+	leased := make(chan string)
+	go func() {
+		a := ask("POST", "/v1/lease", "worker-secret", "application/json", `{"topics":["mail"],"wait_seconds":50}`)
+		text, _ := io.ReadAll(a.Body)
+		leased <- string(text)
+	}()
+	events := ask("GET", "/v1/events", "operator-secret", "", "")
+	if first := make([]byte, 1); events.StatusCode != http.StatusOK {
+		t.Errorf("events: %s", events.Status)
+	} else if _, err := events.Body.Read(first); err != nil || first[0] != ':' {
+		t.Errorf("the stream begins with %q, %v", first, err)
+	}
+	large := strings.Repeat("x", 4<<20)
+	sent := ask("POST", "/v1/topics/mail/messages", "worker-secret", "text/plain", large)
+	if sent.StatusCode != http.StatusCreated {
+		t.Errorf("a large append: %s", sent.Status)
+	}
+	if got := <-leased; !strings.Contains(got, large) {
+		t.Errorf("the poll got %.300s", got)
+	}
+	login := url.Values{"token": {"operator-secret"}, "back": {"/pawl/console/"}}.Encode()
+	a := ask("POST", "/console/login", "", "application/x-www-form-urlencoded", login)
+	if a.StatusCode != http.StatusSeeOther || len(a.Cookies()) == 0 || a.Header.Get("Location") != "/pawl/console/" {
+		t.Errorf("login: %s, on to %q", a.Status, a.Header.Get("Location"))
+	}
+	front = behind("open", "")
+	if a := ask("GET", "/v1/topics", "any", "", ""); a.StatusCode != http.StatusForbidden {
+		t.Errorf("without tokens: %s", a.Status)
+	}
+}
