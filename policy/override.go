@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -67,6 +68,13 @@ func NewMatrixOf(random func() float64, rules []Rule, overrides ...Override) (*M
 	if err != nil {
 		return nil, err
 	}
+	return m.With(overrides...)
+}
+
+// With returns the matrix with overrides over its rows, as [NewMatrixOf] does. Overrides that m has already are rows of
+// it: they may be made stricter, and never weaker.
+func (m *Matrix) With(overrides ...Override) (*Matrix, error) {
+	m = &Matrix{rules: maps.Clone(m.rules), order: slices.Clone(m.order), places: m.places, random: m.random}
 	l := overlay{m: m}
 	first := map[Match]int{}
 	widestFirst := make([]int, 0, len(overrides))

@@ -83,6 +83,27 @@ func TestOverrideChangesEachPart(t *testing.T) {
 
 // Each part has the origin of what says it, over several overrides; what a
 // repetition needs goes when it goes.
+// Overrides over those of another layer tighten them, leave the matrix below as it was, and weaken nothing of it.
+func TestOverridesOverOverrides(t *testing.T) {
+	kind := policy.Match{Kind: policy.KindRateLimit}
+	file := with(t, policy.Override{Match: kind, Alert: new(policy.Error), Origin: "file"})
+	over, err := file.With(policy.Override{Match: kind, MaxAttempts: new(3), Origin: "state"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alert := func(m *policy.Matrix) policy.Decision { return failed(m, kind, 3, 0) }
+	if d := alert(over); d.Alert != policy.Error || d.Action != policy.Dead {
+		t.Errorf("both layers count: %+v", d)
+	}
+	if d := alert(file); d.Action != policy.Retry {
+		t.Errorf("the layer below has changed: %+v", d)
+	}
+	_, err = file.With(policy.Override{Match: kind, Alert: new(policy.Warn)})
+	if e, ok := errors.AsType[*policy.OverrideError](err); !ok || e.Field != "alert" {
+		t.Errorf("a weaker alert is refused with %v", err)
+	}
+}
+
 func TestOverrideStatesTheOriginOfEachPart(t *testing.T) {
 	m := with(t,
 		policy.Override{Match: policy.Match{Kind: "Payment"}, MaxAttempts: new(4), Origin: "a:1"},
