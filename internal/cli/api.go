@@ -128,14 +128,14 @@ func (s *session) rooms() api.Rooms {
 			return all
 		},
 		PolicyLs: func() ([]operate.PolicyRule, error) {
-			m, err := s.matrix()
+			m, err := s.effective()
 			if err != nil {
 				return nil, err
 			}
 			return operate.PolicyRules(m), nil
 		},
 		PolicyExplain: func(f *operate.Failure) (operate.Decision, error) {
-			m, err := s.matrix()
+			m, err := s.effective()
 			if err != nil {
 				return operate.Decision{}, err
 			}

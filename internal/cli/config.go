@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -112,6 +113,32 @@ func (s *session) matrix() (*policy.Matrix, error) {
 	}
 	m, err := serve.Matrix(c.Overrides...)
 	return m, cannot(err, "read the policy")
+}
+
+// effective is the policy in effect: the matrix, and over it what operators have set in the store, if that can be
+// asked.
+func (s *session) effective() (*policy.Matrix, error) {
+	m, err := s.matrix()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	opened := s.opened
+	if opened == nil {
+		opened, err = s.openAs(ctx, open.Config{Look: true, Existing: true})
+	}
+	var refused []error
+	if err == nil {
+		m, refused, err = serve.Overridden(ctx, opened, m)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		refused = append(refused, err)
+	}
+	for _, err := range refused {
+		s.note("mind: what operators have set in the store is not all here: %v", err)
+	}
+	return m, nil
 }
 
 func (s *session) configuration() *cobra.Command {

@@ -22,7 +22,11 @@ that is. Nothing else decides that, except for messages that never reach a handl
 those of kind Rescue, Parked and Skipped, which the store makes dead letters.
 
 A failure is looked up by domain, type, phase and kind; then by domain, type and
-kind; then by kind; then there is the default.`,
+kind; then by kind; then there is the default.
+
+Overrides are those of pawl.yaml, and over them those that operators set in the store
+for all running processes, under a name of their own and with the keys of one in the
+file: `+"`pawl state put policy NAME '{\"match\":{\"kind\":\"RateLimit\"},\"alert\":\"error\"}'`"+`.`,
 		s.policyLs(), s.policyExplain())
 }
 
@@ -35,7 +39,7 @@ last row is the default.`,
 		Example: `  pawl policy ls
   pawl policy ls -o json | jq '.[] | select(.alert == "error")'`,
 		RunE: func(*cobra.Command, []string) error {
-			m, err := s.matrix()
+			m, err := s.effective()
 			if err != nil {
 				return err
 			}
@@ -76,7 +80,7 @@ func (s *session) policyExplain() *cobra.Command {
 		Use: "explain", Short: "Show what would be decided about a failure, and by which rule",
 		Args: count(0, 0, "flags only"),
 		Long: `Says what the policy decides about a failure: the decision, the rule it comes from,
-and the lookups that led to it. Nothing is opened or changed.`,
+and the lookups that led to it. Nothing is changed.`,
 		Example: `  pawl policy explain --type Download --phase Failed --kind RateLimit
   pawl policy explain --type DataStore --kind Orm --conflict
   pawl policy explain --kind Panic --attempt 2 -o json`,
@@ -85,7 +89,7 @@ and the lookups that led to it. Nothing is opened or changed.`,
 			if err != nil {
 				return err
 			}
-			m, err := s.matrix()
+			m, err := s.effective()
 			if err != nil {
 				return err
 			}

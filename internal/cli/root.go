@@ -11,6 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/internal/commands"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/open"
 )
 
@@ -65,7 +66,7 @@ server, or the memory of one process.`,
 		s.configuration(), s.bench())
 	root.AddCommand(s.versionCommand(), s.docs(), completion())
 	root.AddCommand(helpTopics()...)
-	for _, c := range commands.All() {
+	for _, c := range commands.All(serve.CheckState) {
 		s.addCommand(root, &c, "nouns")
 	}
 	s.addPipelines(root)

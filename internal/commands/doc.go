@@ -11,8 +11,10 @@ import (
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
-// All are the nouns.
-func All() []pipeline.Command { return []pipeline.Command{schedules(), state()} }
+// All are the nouns. check refuses a value that the topic of the state is not for.
+func All(check func(topic string, value []byte) error) []pipeline.Command {
+	return []pipeline.Command{schedules(), state(check)}
+}
 
 // usage is an error in the command line.
 func usage(why, next string) error {

@@ -15,14 +15,14 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-func state() pipeline.Command {
+func state(check func(topic string, value []byte) error) pipeline.Command {
 	version := pipeline.Flag{Name: "if-version", Type: pipeline.Int,
 		Doc: "`VERSION` that is replaced; 0 is none, another one is exit code 5"}
 	schema := pipeline.Flag{Name: "schema", Doc: "`NAME` of the form of the value"}
 	topic := func(use, short, long, example string, least, most int,
 		do func(context.Context, *onState) error, flags ...pipeline.Flag) pipeline.Command {
 		return verb(use, short, long, "  pawl state "+example, flags, least, most, "a topic and a key",
-			func(ctx context.Context, in *pipeline.Invocation) error { return withState(ctx, in, do) })
+			func(ctx context.Context, in *pipeline.Invocation) error { return withState(ctx, in, check, do) })
 	}
 	return pipeline.Command{
 		Use: "state", Short: "Look at and change values that processes share",
@@ -59,7 +59,8 @@ type onState struct {
 	version int64
 }
 
-func withState(ctx context.Context, in *pipeline.Invocation, do func(context.Context, *onState) error) error {
+func withState(ctx context.Context, in *pipeline.Invocation, check func(topic string, value []byte) error,
+	do func(context.Context, *onState) error) error {
 	o := &onState{Invocation: in, version: statesync.AnyVersion}
 	c := statesync.Config{Writer: in.Who, Logger: in.Logger}
 	if len(in.Args) > 1 {
@@ -69,6 +70,10 @@ func withState(ctx context.Context, in *pipeline.Invocation, do func(context.Con
 		c.Schema = in.Flags.Text("schema")
 		if !json.Valid([]byte(in.Args[2])) {
 			return usage(fmt.Sprintf("%q is no JSON", in.Args[2]), `a text is written with quotes: '"red"'`)
+		}
+		if err := check(in.Args[0], []byte(in.Args[2])); err != nil {
+			return usage(fmt.Sprintf("the daemons of the store would not take the value: %v", err),
+				"docs/configuration.md has the values of the topics limits and policy")
 		}
 	}
 	if in.Flags.Changed("if-version") {

@@ -27,7 +27,6 @@ import (
 	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/observe/watch"
-	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/statesync"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -79,8 +78,9 @@ type Daemon struct {
 	programs   *programs
 	served     []*servedTopic
 	limits     limits
-	limitState *statesync.Topic[limitSet] // nil: limits are those of the file
-	policy     *policy.Live
+	limitState *statesync.Topic[limitSet]    // nil: limits are those of the file
+	overrides  *statesync.Topic[setOverride] // nil: the policy is that of the file
+	policy     *livePolicy
 	dispatcher *dispatch.Dispatcher
 	scheduler  *cron.Scheduler // nil: the store cannot keep schedules
 	schedules  observe.Schedules
@@ -126,7 +126,7 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.policy = policy.NewLive(matrix)
+	d.policy = newLivePolicy(matrix, c.Logger)
 	if d.programs, err = newPrograms(c.Stdout, c.Stderr, c.Logger); err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func (d *Daemon) build() error {
 	if d.limits, err = newLimits(d.Config.Limits, d.store); err != nil {
 		return err
 	}
-	if d.limitState, err = d.openLimits(); err != nil {
+	if err = d.openState(); err != nil {
 		return err
 	}
 	replies := hook.NewReplies()
@@ -287,6 +287,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	if d.limitState != nil {
 		wg.Go(func() { d.limits.watch(beside, d.limitState, d.Logger) })
+		wg.Go(func() { d.policy.watch(beside, d.overrides) })
 	}
 	reloads, stopReloads := context.WithCancel(ctx)
 	wg.Go(func() { d.watchConfig(reloads) })

@@ -80,7 +80,7 @@ func reloading(t *testing.T, text string) (d *Daemon, logs *logBook) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.policy = policy.NewLive(m)
+	d.policy = newLivePolicy(m, d.Logger)
 	s := memory.New(memory.Config{})
 	if d.limits, err = newLimits(d.Config.Limits, s); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (p plain) close() {
 type servedTopic struct {
 	runner
 	topic  config.Topic
-	limit  *dispatch.Limiter // its own
+	limit  *limit // its own
 	limits []*dispatch.Limiter
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// limits are the limiters of a daemon, by name.
+// limits are the limiters of a daemon, by name; those that topics have of their own by ownLimit and the topic.
 type limits map[string]*limit
 
 // limit is a limiter, and what it is set to.
@@ -62,18 +62,20 @@ func by(what string) func(*pawl.Delivery) string {
 }
 
 // of returns the limiters of a topic: its own first, whose rate may be set later.
-func (all limits) of(t *config.Topic) (own *dispatch.Limiter, of []*dispatch.Limiter, err error) {
+func (all limits) of(t *config.Topic) (own *limit, of []*dispatch.Limiter, err error) {
 	c := dispatch.LimitConfig{Name: t.Name, Rate: 1}
 	if t.Adaptive {
 		c.Adaptive = config.MaxConcurrency // that of the topic bounds it, and may be changed
 	}
-	if own, err = dispatch.NewLimiter(c); err == nil {
-		err = own.Set(t.PerSecond, 0, 0) // 0 is none, until a reload states one
+	l, err := dispatch.NewLimiter(c)
+	if err == nil {
+		err = l.Set(t.PerSecond, 0, 0) // 0 is none, until a reload or an operator states one
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	of = append(of, own)
+	own = &limit{Limiter: l, now: config.Limit{PerSecond: t.PerSecond}}
+	all[ownLimit+t.Name], of = own, append(of, l)
 	for _, name := range t.Limits {
 		of = append(of, all[name].Limiter)
 	}

@@ -119,7 +119,7 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 	if err := d.door.Reload(&next.API); err != nil {
 		return nil, nil, err
 	}
-	d.policy.Swap(matrix)
+	d.policy.load(matrix)
 	d.Level.Set(level)
 	for c, t := range d.running(next) {
 		kept = append(kept, d.adjust(c, t)...)
@@ -172,10 +172,10 @@ func (d *Daemon) checkOwn(next *config.Config) error {
 // rate, which they may be there to replace.
 func (d *Daemon) adjust(c *servedTopic, t config.Topic) (kept []string) {
 	if c.limitedAs(t) {
-		if err := c.limit.Set(t.PerSecond, 0, 0); err != nil {
+		if err := c.limit.apply(&config.Limit{PerSecond: t.PerSecond}, nil); err != nil {
 			d.Logger.Error("limit not changed", "error", err)
 		}
-	} else if c.limit.Snapshot().Rate != t.PerSecond {
+	} else if c.limit.now.PerSecond != t.PerSecond {
 		kept = append(kept, "topics."+t.Name+".limit")
 	}
 	d.dispatcher.Wake(t.Name)

@@ -117,6 +117,7 @@ func limitsAt(d *Daemon) map[string]string {
 		all[name] = fmt.Sprintf("%v/s %d", s.Rate, s.Concurrency)
 	}
 	for _, c := range d.served {
+		delete(all, ownLimit+c.topic.Name)
 		all[c.topic.Name] = fmt.Sprintf("%v/s", c.limit.Snapshot().Rate)
 	}
 	return all

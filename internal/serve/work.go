@@ -33,8 +33,8 @@ type WorkConfig struct {
 	PerSecond  float64
 	UntilEmpty bool
 	Drain      time.Duration
-	// Policy decides about failures; nil is what is built in.
-	Policy  policy.Policy
+	// Policy decides about failures, under what operators set in the state; nil is [Matrix].
+	Policy  *policy.Matrix
 	Owner   string
 	Version string
 	// Stdout and Stderr get what the programs write there.
@@ -63,6 +63,7 @@ var ErrNeverReady = pipe.ErrNeverReady
 // worker is the parts of a worker.
 type worker struct {
 	config   WorkConfig
+	policy   *livePolicy
 	programs *programs
 	pipe     *pipe.Pipe
 }
@@ -76,7 +77,21 @@ func Work(ctx context.Context, s store.Store, c WorkConfig) (Worked, error) {
 		return Worked{}, err
 	}
 	defer programs.close()
-	w := &worker{config: c, programs: programs}
+	if c.Policy == nil {
+		if c.Policy, err = Matrix(); err != nil {
+			return Worked{}, err
+		}
+	}
+	overrides, err := openOverrides(s, c.Owner, c.Logger)
+	if err != nil {
+		return Worked{}, err
+	}
+	w := &worker{config: c, policy: newLivePolicy(c.Policy, c.Logger), programs: programs}
+	if overrides != nil {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // also while it drains
+		defer cancel()
+		go w.policy.watch(ctx, overrides)
+	}
 	d, err := w.dispatcher(s)
 	if err != nil {
 		return Worked{}, err
@@ -124,7 +139,7 @@ func (w *worker) dispatcher(s store.Store) (*dispatch.Dispatcher, error) {
 			Room: room, Limits: limits}
 	}
 	return dispatch.New(newDeclaring(s, c.Owner, c.Logger), dispatch.Config{
-		Topics: c.Tracer.Topics(topics, nil), Policy: c.Policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger,
+		Topics: c.Tracer.Topics(topics, nil), Policy: w.policy, Owner: c.Owner, Version: c.Version, Logger: c.Logger,
 		DrainTimeout: c.Drain, UntilEmpty: c.UntilEmpty,
 	})
 }
