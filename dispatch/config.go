@@ -143,8 +143,10 @@ const (
 	defaultBatch = 100
 	maxBatchWait = time.Minute
 	minLease     = 20 * time.Millisecond // with a shorter one, scheduling delays exceed the time to renew a lease
-	maxSlots     = 100_000
 )
+
+// MaxSlots is the largest concurrency of a topic.
+const MaxSlots = 100_000
 
 // complete fills in the defaults and reports everything that is wrong.
 func (c Config) complete() (Config, error) {
@@ -211,8 +213,8 @@ func (t *Topic) complete() error {
 	faults.Add(t.Retries.Validate())
 	faults.If(t.BatchWait < 0 || t.BatchWait > maxBatchWait, "batch wait of %v; it goes from 0 to %v", t.BatchWait,
 		maxBatchWait)
-	faults.If(t.Concurrency < 1 || t.Concurrency > maxSlots, "concurrency %d; it goes from 1 to %d", t.Concurrency,
-		maxSlots)
+	faults.If(t.Concurrency < 1 || t.Concurrency > MaxSlots, "concurrency %d; it goes from 1 to %d", t.Concurrency,
+		MaxSlots)
 	faults.If(t.Reserved < 0 || t.Reserved >= max(t.Concurrency, 1),
 		"%d slots reserved of %d; at least one must be left", t.Reserved, t.Concurrency)
 	for i, l := range t.Limits {

@@ -135,7 +135,7 @@ func (c *LimitConfig) validate() error {
 	if c.Shared != nil {
 		faults.Add(checkShared(c.Rate, c.Burst))
 	}
-	faults.If(c.Adaptive < 0 || c.Adaptive > maxSlots, "adaptive up to %d; it goes from 1 to %d", c.Adaptive, maxSlots)
+	faults.If(c.Adaptive < 0 || c.Adaptive > MaxSlots, "adaptive up to %d; it goes from 1 to %d", c.Adaptive, MaxSlots)
 	faults.If((c.Adaptive > 0 || c.AIMD != nil) && c.Size != nil, "adaptive, and a size of its own: one of them counts")
 	if c.AIMD != nil {
 		faults.Add(c.AIMD.validate(c.Adaptive))

@@ -15,9 +15,9 @@ func (d *Dispatcher) Resize(topic string, concurrency int) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if concurrency < 1 || concurrency > maxSlots || concurrency <= t.Reserved {
+	if concurrency < 1 || concurrency > MaxSlots || concurrency <= t.Reserved {
 		return fmt.Errorf("resize topic %q: concurrency %d; it goes from %d to %d", topic, concurrency,
-			t.Reserved+1, maxSlots)
+			t.Reserved+1, MaxSlots)
 	}
 	t.Concurrency = concurrency
 	d.wakeWorker(t)

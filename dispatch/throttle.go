@@ -273,7 +273,7 @@ const lately = 10 * time.Second
 // allowed is how many calls may begin soon, as far as a limit for all says; and
 // if none may, which limit it is and when to ask again: 0 is when a call has ended.
 func (t *topic) allowed() (n int, by *Limiter, wait time.Duration) {
-	n = maxSlots
+	n = MaxSlots
 	for _, l := range t.Limits {
 		if l.by != nil {
 			continue

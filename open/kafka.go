@@ -25,6 +25,14 @@ func kafkaIdentity(text string) string {
 	return "kafka " + strings.Join(brokers, ",") + " " + c.Prefix
 }
 
+func checkKafka(c Config) error {
+	config, err := kafkaConfig(c.URL)
+	if err == nil {
+		_, err = config.Complete()
+	}
+	return err
+}
+
 func openKafka(ctx context.Context, c Config) (store.Store, error) {
 	config, err := kafkaConfig(c.URL)
 	if err != nil {

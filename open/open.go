@@ -67,6 +67,8 @@ type backend struct {
 	// embedded tells that it needs no server.
 	embedded bool
 	open     func(context.Context, Config) (store.Store, error) // nil: planned
+	// check says what is wrong with a URL, as far as that shows without opening it.
+	check func(Config) error
 	// identity names the place where the store of a URL keeps its messages: two URLs
 	// with the same one are surely of one store. Empty: the URL does not tell. nil:
 	// none does.
@@ -82,13 +84,15 @@ type backend struct {
 func backends() []backend {
 	return []backend{
 		{schemes: []string{"sqlite"}, describe: sqlite.Description, embedded: true,
-			open: openSQLite, identity: sqliteIdentity, file: sqliteFile},
-		{schemes: []string{"memory"}, describe: memory.Description, embedded: true, open: openMemory},
+			open: openSQLite, check: checkSQLite, identity: sqliteIdentity, file: sqliteFile},
+		{schemes: []string{"memory"}, describe: memory.Description, embedded: true, open: openMemory,
+			check: checkMemory},
 		{schemes: []string{"postgres", "postgresql"}, describe: postgres.Description,
-			open: openPostgres, identity: postgresIdentity, plain: postgresPlain},
+			open: openPostgres, check: checkPostgres, identity: postgresIdentity, plain: postgresPlain},
 		{schemes: []string{"mysql", "mariadb"}, describe: planned("mysql", "mysql://USER@HOST:PORT/DATABASE")},
 		{schemes: []string{"redis", "rediss"}, describe: planned("redis", "redis://HOST:PORT/NUMBER")},
-		{schemes: []string{"kafka"}, describe: kafka.Description, open: openKafka, identity: kafkaIdentity},
+		{schemes: []string{"kafka"}, describe: kafka.Description, open: openKafka, check: checkKafka,
+			identity: kafkaIdentity},
 	}
 }
 
@@ -101,15 +105,6 @@ func backendOf(url string) (b backend, ok bool) {
 		return backend{}, false
 	}
 	return all[i], true
-}
-
-// Schemes are those of all URLs of stores, planned ones included.
-func Schemes() []string {
-	var all []string
-	for _, b := range backends() {
-		all = append(all, b.schemes...)
-	}
-	return all
 }
 
 // about asks the kind of store that a URL names about that URL, without the options of decorators; empty where it
@@ -161,6 +156,9 @@ func Ranks(storeURL string) bool {
 // Open opens the store that a URL names, with what its options put around it. The
 // context bounds the opening only.
 func Open(ctx context.Context, c Config) (store.Store, error) {
+	if err := Check(c.URL); err != nil {
+		return nil, err
+	}
 	base, w, err := unwrapURL(c.URL)
 	if err != nil {
 		return nil, err
@@ -171,24 +169,41 @@ func Open(ctx context.Context, c Config) (store.Store, error) {
 		inner.NoCheck = true // it may be unreachable: that is what the fallback is for
 		inner.TakeWithin = w.spill.PrimaryTimeout
 	}
-	s, err := openBackend(ctx, inner)
+	b, err := usable(base)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.open(ctx, inner)
 	if err != nil {
 		return nil, err
 	}
 	return w.wrap(ctx, s, c)
 }
 
-// openBackend opens the store that a URL without such options names.
-func openBackend(ctx context.Context, c Config) (store.Store, error) {
-	scheme, _, ok := strings.Cut(c.URL, ":")
-	if !ok {
-		return nil, urlError("%q has no scheme; did you mean sqlite:%s?", redact.URL(c.URL), redact.URL(c.URL))
+// Check reports what is wrong with the URL of a store, as far as that shows without opening it.
+func Check(url string) error {
+	base, w, err := unwrapURL(url)
+	if err != nil {
+		return err
 	}
-	switch b, ok := backendOf(c.URL); {
+	b, err := usable(base)
+	if err == nil {
+		err = b.check(Config{URL: base})
+	}
+	return errors.Join(err, w.check())
+}
+
+// usable is the kind of store that a URL names, if this version has it.
+func usable(url string) (backend, error) {
+	scheme, _, ok := strings.Cut(url, ":")
+	if !ok {
+		return backend{}, urlError("%q has no scheme; did you mean sqlite:%s?", redact.URL(url), redact.URL(url))
+	}
+	switch b, ok := backendOf(url); {
 	case ok && b.open == nil:
-		return nil, urlError("%s is planned, not part of this version", b.describe().Name)
+		return b, urlError("%s is planned, not part of this version", b.describe().Name)
 	case ok:
-		return b.open(ctx, c)
+		return b, nil
 	}
 	var forms []string
 	for _, b := range backends() {
@@ -196,18 +211,22 @@ func openBackend(ctx context.Context, c Config) (store.Store, error) {
 			forms = append(forms, b.describe().URL)
 		}
 	}
-	return nil, urlError("there is no store %q; there are %s", scheme, strings.Join(forms, ", "))
+	return backend{}, urlError("there is no store %q; there are %s", scheme, strings.Join(forms, ", "))
 }
 
 func urlError(why string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrURL, fmt.Sprintf(why, args...))
 }
 
-func openMemory(_ context.Context, c Config) (store.Store, error) {
-	if _, rest, _ := strings.Cut(c.URL, ":"); rest != "" && rest != "//" {
-		return nil, urlError("memory: takes nothing after the colon")
-	}
+func openMemory(context.Context, Config) (store.Store, error) {
 	return memory.New(memory.Config{}), nil
+}
+
+func checkMemory(c Config) error {
+	if _, rest, _ := strings.Cut(c.URL, ":"); rest != "" && rest != "//" {
+		return urlError("memory: takes nothing after the colon")
+	}
+	return nil
 }
 
 func take(options url.Values, name string) string {

@@ -55,26 +55,48 @@ const (
 	optionPollOnly = "pawl_poll_only"
 )
 
-// openPostgres opens postgres://…, with our own options taken out.
-func openPostgres(ctx context.Context, c Config) (store.Store, error) {
-	config := postgres.Config{URL: c.URL, AutoMigrate: c.AutoMigrate, NoCheck: c.NoCheck}
-	base, query, hasQuery := strings.Cut(c.URL, "?")
-	if hasQuery {
-		options, err := url.ParseQuery(query)
-		if err != nil {
-			return nil, urlError("the options after ? cannot be parsed")
-		}
-		config.Schema = take(options, optionSchema)
-		config.PollOnly = take(options, optionPollOnly) == "true"
-		if n := take(options, optionMaxConns); n != "" {
-			if config.MaxConns, err = strconv.Atoi(n); err != nil {
-				return nil, urlError("%s is %q, not a number", optionMaxConns, n)
-			}
-		}
-		config.URL = base
-		if len(options) > 0 {
-			config.URL += "?" + options.Encode()
+// postgresConfig reads postgres://…, with our own options taken out.
+func postgresConfig(text string) (postgres.Config, error) {
+	config := postgres.Config{URL: text}
+	base, query, hasQuery := strings.Cut(text, "?")
+	if !hasQuery {
+		return config, nil
+	}
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return config, urlError("the options after ? cannot be parsed")
+	}
+	config.Schema = take(options, optionSchema)
+	if v := take(options, optionPollOnly); v != "" {
+		if config.PollOnly, err = strconv.ParseBool(v); err != nil {
+			return config, urlError("%s is %q, not true or false", optionPollOnly, v)
 		}
 	}
+	if n := take(options, optionMaxConns); n != "" {
+		if config.MaxConns, err = strconv.Atoi(n); err != nil {
+			return config, urlError("%s is %q, not a number", optionMaxConns, n)
+		}
+	}
+	config.URL = base
+	if len(options) > 0 {
+		config.URL += "?" + options.Encode()
+	}
+	return config, nil
+}
+
+func checkPostgres(c Config) error {
+	config, err := postgresConfig(c.URL)
+	if err != nil {
+		return err
+	}
+	return config.Check()
+}
+
+func openPostgres(ctx context.Context, c Config) (store.Store, error) {
+	config, err := postgresConfig(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	config.AutoMigrate, config.NoCheck = c.AutoMigrate, c.NoCheck
 	return postgres.Open(ctx, config)
 }

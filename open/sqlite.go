@@ -36,30 +36,41 @@ func realPath(path string) string {
 	return path
 }
 
-// openSQLite opens sqlite:PATH, with ?synchronous=full|normal|extra and ?cache=KIB if need be.
+// sqliteConfig reads sqlite:PATH, with ?synchronous=full|normal|extra and ?cache=KIB if need be.
+func sqliteConfig(text string) (sqlite.Config, error) {
+	config := sqlite.Config{Path: sqliteFile(text)}
+	_, query, _ := strings.Cut(text, "?")
+	options, err := url.ParseQuery(query)
+	if err != nil {
+		return config, urlError("the options after ? cannot be parsed")
+	}
+	config.Synchronous = sqlite.Synchronous(strings.ToUpper(take(options, "synchronous")))
+	if text := take(options, "cache"); text != "" {
+		if config.Cache, err = strconv.Atoi(text); err != nil || config.Cache <= 0 {
+			return config, urlError("cache is %q; it is a number of KiB above 0", text)
+		}
+	}
+	return config, nothingLeft(options, "synchronous", "cache")
+}
+
+func checkSQLite(c Config) error {
+	config, err := sqliteConfig(c.URL)
+	if err != nil {
+		return err
+	}
+	return config.Check()
+}
+
 func openSQLite(ctx context.Context, c Config) (store.Store, error) {
-	_, rest, _ := strings.Cut(c.URL, ":")
-	path, query, hasQuery := strings.Cut(strings.TrimPrefix(rest, "//"), "?")
-	config := sqlite.Config{Path: path}
+	config, err := sqliteConfig(c.URL)
+	if err != nil {
+		return nil, err
+	}
+	path := config.Path
 	if c.Waiting != nil {
 		config.Waiting = func() { c.Waiting(path) }
 	}
-	if hasQuery {
-		options, err := url.ParseQuery(query)
-		if err != nil {
-			return nil, urlError("the options after ? cannot be parsed")
-		}
-		config.Synchronous = sqlite.Synchronous(strings.ToUpper(take(options, "synchronous")))
-		if text := take(options, "cache"); text != "" {
-			if config.Cache, err = strconv.Atoi(text); err != nil || config.Cache <= 0 {
-				return nil, urlError("cache is %q; it is a number of KiB above 0", text)
-			}
-		}
-		if err := nothingLeft(options, "synchronous", "cache"); err != nil {
-			return nil, err
-		}
-	}
-	_, err := os.Stat(path)
+	_, err = os.Stat(path)
 	missing := errors.Is(err, os.ErrNotExist)
 	if _, err := os.Stat(filepath.Dir(path)); missing && c.Existing && path != "" && err == nil {
 		if whole, err := filepath.Abs(path); err == nil {

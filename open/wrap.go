@@ -111,6 +111,24 @@ func SameStore(a, b string) bool {
 	return a == b || at != "" && at == database(b)
 }
 
+// check reports what is wrong with the options, as far as that shows without opening anything.
+func (w wrapping) check() error {
+	var errs []error
+	if w.fallback != "" {
+		err := Check(w.fallback)
+		if b, ok := backendOf(w.fallback); err == nil && ok {
+			err = w.spill.Check(b.describe())
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("its fallback %s: %w", redact.URL(w.fallback), err))
+		}
+	}
+	if w.codec != nil {
+		errs = append(errs, w.codec.Check())
+	}
+	return errors.Join(errs...)
+}
+
 // wrap puts decorators around a store that was opened. It closes the store if that
 // fails.
 func (w wrapping) wrap(ctx context.Context, s store.Store, c Config) (store.Store, error) {

@@ -22,6 +22,7 @@ const (
 	Size                 // int64, in bytes: 5MiB, 64KiB
 	Choice               // string, one of Choices
 	URL                  // string; a secret part of it is never shown
+	StoreURL             // string: the URL of a store
 	Texts                // []string: a list; as a flag it may be repeated
 	Object               // [Section]: keys that Fields name
 	Table                // map[string]Section, or map[string]string if Of is a scalar: keys that the user names

@@ -38,7 +38,7 @@ type Kind struct {
 	// Rules are its rows of the policy matrix. They are in it whether a pipeline of the kind is configured or not.
 	Rules []policy.Rule
 	// Check, if not nil, reports problems that concern several fields, such as values that contradict
-	// each other.
+	// each other. The name is empty for a section in a file of its own, which a command completes.
 	Check func(name string, s Section) []Fault
 	// New makes a pipeline of a section. It may open stores and query servers, but starts nothing: that is for
 	// Run. nil: the kind has only commands.

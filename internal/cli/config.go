@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -29,7 +30,7 @@ func (s *session) source(path string) (config.Source, error) {
 		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err,
 			next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
-	src.Schemes, src.Kinds = open.Schemes(), serve.Kinds()
+	src.CheckStore, src.Kinds = checkStore, serve.Kinds()
 	src.Getenv, src.Mask = s.Getenv, redact.URL
 	src.Flags = map[string]string{}
 	if s.storeURL != "" {
@@ -42,6 +43,17 @@ func (s *session) source(path string) (config.Source, error) {
 		src.Flags["auto-migrate"] = "true"
 	}
 	return src, nil
+}
+
+// checkStore says what `pawl up` would have against the URL of a store, before it opens it.
+func checkStore(url string) (why, hint string) {
+	err := open.Check(url)
+	if err == nil {
+		return "", ""
+	}
+	why = strings.TrimPrefix(err.Error(), open.ErrURL.Error()+": ")
+	return "cannot be used: " + strings.ReplaceAll(why, "\n", "; "),
+		cmp.Or(store.Hint(err), "`pawl help store-urls` has all forms")
 }
 
 // load reads the configuration, or parts of it, and learns its secrets.

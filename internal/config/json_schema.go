@@ -11,7 +11,7 @@ import (
 // Schema is the JSON Schema (2020-12) of the file, for editors. What it cannot
 // say, such as which timeouts fit which deadlines, is for [Load] to find.
 func Schema(kinds []*pipeline.Kind) ([]byte, error) {
-	f := format(kinds, nil)
+	f := format(&Source{Kinds: kinds})
 	s := f.schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["title"] = "pawl.yaml"

@@ -166,6 +166,6 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 			walk(s.of, path+".*")
 		}
 	}
-	f := format(nil, nil)
+	f := format(&Source{})
 	walk(&f, "")
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -40,10 +39,9 @@ const nounURL = "URL"
 const Off = "off"
 
 // format is the file: the one place where its keys are written down.
-func format(kinds []*pipeline.Kind, schemes []string) shape {
-	urlOfStore := shape{kind: text, noun: nounURL, sensitive: true, check: func(s string) (why, hint string) {
-		return checkStore(s, schemes)
-	}}
+func format(of *Source) shape {
+	kinds := of.Kinds
+	urlOfStore := shape{kind: text, noun: nounURL, sensitive: true, check: of.checkStore}
 	s := shape{kind: object, fields: []field{
 		{name: "store", doc: "Where messages are kept; `pawl help store-urls` has the forms.", def: "sqlite:pawl.db",
 			env: "PAWL_STORE", flag: "store",
@@ -86,7 +84,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 		}}},
 		apiField(),
 		tracesField(),
-		pipelinesField(kinds),
+		pipelinesField(of),
 		{name: "schedules", doc: "When which message is sent, by the name of the schedule; docs/schedules.md explains it.",
 			live:  true,
 			shape: shape{kind: table, of: scheduleShape(), checkKey: pawl.ValidTopic, noun: "mapping by name"}},
@@ -94,7 +92,7 @@ func format(kinds []*pipeline.Kind, schemes []string) shape {
 	}}
 	for _, k := range kinds {
 		for i := range k.Top {
-			s.fields = append(s.fields, sectionField(&k.Top[i]))
+			s.fields = append(s.fields, of.sectionField(&k.Top[i]))
 		}
 	}
 	return s
@@ -248,19 +246,21 @@ func timeoutDefault(topic *node) string {
 
 const defaultTimeout = 30 * time.Second
 
-// checkStore finds what is wrong with the URL of a store, before anybody opens it. With
-// no schemes, every one is right.
-func checkStore(s string, schemes []string) (why, hint string) {
-	scheme, _, ok := strings.Cut(s, ":")
-	if !ok || len(schemes) > 0 && !slices.Contains(schemes, strings.ToLower(scheme)) {
+// checkStore finds what is wrong with the URL of a store, before anybody opens it.
+func (s *Source) checkStore(url string) (why, hint string) {
+	scheme, _, ok := strings.Cut(url, ":")
+	if !ok {
 		return "is not the URL of a store",
 			"such as sqlite:pawl.db or postgres://user@host/db; `pawl help store-urls` has all forms"
 	}
-	if strings.HasPrefix(strings.ToLower(scheme), "postgres") && !readableServer(s) {
+	if strings.HasPrefix(strings.ToLower(scheme), "postgres") && !readableServer(url) {
 		return "is not a valid URL",
 			"escape special characters of user and password: %2F for /, %40 for @, %23 for #, %3F for ?, %25 for %; what ${…} stands for is escaped by itself"
 	}
-	return "", ""
+	if s.CheckStore == nil {
+		return "", ""
+	}
+	return s.CheckStore(url)
 }
 
 // readableServer reports whether user and password end where their URL says so. Else a

@@ -54,7 +54,7 @@ func topKey(path string) string {
 
 // root is what the file says.
 func (w *walker) root() *node {
-	f := format(w.source.Kinds, w.source.Schemes)
+	f := format(w.source)
 	if n := w.parse(); n != nil {
 		root := w.value(&f, n, "")
 		root.keyLine, root.keyColumn = root.line, root.column

@@ -67,11 +67,18 @@ policy:
 
 func TestEveryFaultIsReportedAtItsPlace(t *testing.T) { faults(t, faulty) }
 
+func onlySQLite(url string) (why, hint string) {
+	if !strings.HasPrefix(url, "sqlite:") {
+		return "is not the URL of a store", "use sqlite:FILE"
+	}
+	return "", ""
+}
+
 // faults makes sure that Load reports what the comments of a file say, and nothing
 // else.
 func faults(t *testing.T, faulty string) {
 	t.Helper()
-	_, err := Load(Source{Path: "pawl.yaml", Schemes: []string{"sqlite"}, Text: []byte(faulty)})
+	_, err := Load(Source{Path: "pawl.yaml", CheckStore: onlySQLite, Text: []byte(faulty)})
 	ps, ok := errors.AsType[Problems](err)
 	if !ok {
 		t.Fatalf("Load returned %v", err)

@@ -22,11 +22,12 @@ type Pipeline struct {
 const kindKey = "kind"
 
 // pipelinesField is the key under which pipelines are: the keys of each follow from its kind.
-func pipelinesField(kinds []*pipeline.Kind) field {
+func pipelinesField(of *Source) field {
+	kinds := of.Kinds
 	base := &shape{kind: object, variants: map[string]*shape{}, fields: []field{kindField(kinds)}}
 	for _, k := range kinds {
 		if k.New != nil {
-			s := sectionShape(k.Fields)
+			s := of.sectionShape(k.Fields)
 			s.fields = append([]field{kindField(kinds)}, s.fields...)
 			base.variants[k.Name] = &s
 		}
@@ -48,20 +49,20 @@ func kindField(kinds []*pipeline.Kind) field {
 }
 
 // sectionShape is what the fields of a kind describe.
-func sectionShape(fields []pipeline.Field) shape {
-	s := shape{kind: object, filled: true, described: fields}
+func (s *Source) sectionShape(fields []pipeline.Field) shape {
+	out := shape{kind: object, filled: true, described: fields}
 	for i := range fields {
-		s.fields = append(s.fields, sectionField(&fields[i]))
+		out.fields = append(out.fields, s.sectionField(&fields[i]))
 	}
-	return s
+	return out
 }
 
-func sectionField(f *pipeline.Field) field {
-	return field{name: f.Name, doc: f.Doc, shape: fieldShape(f), def: f.Default, defDoc: f.DefaultDoc, must: f.Required,
-		live: f.Live}
+func (s *Source) sectionField(f *pipeline.Field) field {
+	return field{name: f.Name, doc: f.Doc, shape: s.fieldShape(f), def: f.Default, defDoc: f.DefaultDoc,
+		must: f.Required, live: f.Live}
 }
 
-func fieldShape(f *pipeline.Field) shape {
+func (of *Source) fieldShape(f *pipeline.Field) shape {
 	s := shape{min: f.Min, max: f.Max, sensitive: f.Secret, secret: f.Secret, raw: f.Raw, choices: f.Choices}
 	if s.max == 0 {
 		s.max = math.MaxInt64
@@ -92,18 +93,20 @@ func fieldShape(f *pipeline.Field) shape {
 		s.kind = choice
 	case pipeline.URL:
 		s.noun, s.sensitive = nounURL, true
+	case pipeline.StoreURL:
+		s.noun, s.sensitive, s.check = nounURL, true, of.checkStore
 	case pipeline.Texts:
 		s = shape{kind: list, of: &shape{kind: text, sensitive: f.Secret, secret: f.Secret, check: s.check},
 			noun: "list of texts"}
 	case pipeline.Object:
-		s = sectionShape(f.Fields)
+		s = of.sectionShape(f.Fields)
 		s.short = f.Short
 	case pipeline.Table, pipeline.List:
-		of := sectionShape(f.Fields)
+		each := of.sectionShape(f.Fields)
 		if f.Of != nil {
-			of = fieldShape(f.Of)
+			each = of.fieldShape(f.Of)
 		}
-		s = shape{kind: map[pipeline.Type]kind{pipeline.Table: table, pipeline.List: list}[f.Type], of: &of,
+		s = shape{kind: map[pipeline.Type]kind{pipeline.Table: table, pipeline.List: list}[f.Type], of: &each,
 			checkKey: filledKey}
 	}
 	return s
@@ -256,18 +259,18 @@ func (c *Config) Top(name string) (pipeline.Section, error) {
 }
 
 // fileShape is the shape of a file that holds one section of a kind.
-func fileShape(k *pipeline.Kind) shape {
-	s, of := sectionShape(k.Fields), kindField([]*pipeline.Kind{k})
+func (s *Source) fileShape(k *pipeline.Kind) shape {
+	out, of := s.sectionShape(k.Fields), kindField([]*pipeline.Kind{k})
 	of.must, of.shape.choices = false, []string{k.Name}
-	s.fields = append([]field{of}, s.fields...)
-	return s
+	out.fields = append([]field{of}, out.fields...)
+	return out
 }
 
 // LoadSection reads and checks a file that holds one section of a kind, as it could stand under pipelines; its key kind
 // may be left out. The secrets in it are returned, too. Its error is a [Problems] with all that is wrong.
 func LoadSection(s Source, k *pipeline.Kind) (section pipeline.Section, secrets []string, err error) {
 	w := newWalker(&s)
-	shape := fileShape(k)
+	shape := s.fileShape(k)
 	root := &node{shape: &shape, line: 1, column: 1, keyLine: 1, keyColumn: 1}
 	if n := w.parse(); n != nil {
 		root = w.value(&shape, n, "")
@@ -277,7 +280,7 @@ func LoadSection(s Source, k *pipeline.Kind) (section pipeline.Section, secrets 
 	w.checkSection(root)
 	section = root.section()
 	if len(w.problems.Faults()) == 0 && k.Check != nil {
-		for _, f := range k.Check(k.Name, section) {
+		for _, f := range k.Check("", section) {
 			w.refuse(root.find(f.Path), f.Hint, "%s", f.Why)
 		}
 	}
@@ -324,7 +327,7 @@ func (w *walker) includeFile(n *node, k *pipeline.Kind) {
 	of := newWalker(&s)
 	of.values = w.values
 	if parsed := of.parse(); parsed != nil {
-		shape := fileShape(k)
+		shape := s.fileShape(k)
 		from := of.value(&shape, parsed, n.path)
 		for _, name := range from.names {
 			if name != kindKey && n.under[name] == nil {

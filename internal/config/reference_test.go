@@ -14,7 +14,7 @@ import (
 // Reference is the table of all keys in docs/configuration.md.
 func Reference(kinds []*pipeline.Kind) string {
 	var b strings.Builder
-	f := format(kinds, nil)
+	f := format(&Source{Kinds: kinds})
 	f.reference(&b, "", "The file", "")
 	return b.String()
 }

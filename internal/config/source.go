@@ -36,8 +36,8 @@ type Source struct {
 	Flags map[string]string
 	// ReadFile reads what ${file:…} names; nil reads regular files.
 	ReadFile func(string) ([]byte, error)
-	// Schemes are those of URLs of stores; with none, every one is right.
-	Schemes []string
+	// CheckStore says what is wrong with the URL of a store, before anybody opens it; nil takes every one.
+	CheckStore func(url string) (why, hint string)
 	// Kinds are the kinds of pipelines that the file may configure.
 	Kinds []*pipeline.Kind
 	// Mask masks passwords that the file states plainly, in whatever is shown; nil

@@ -369,6 +369,9 @@ func (w *walker) read(out *node, written string) {
 	}
 	v, why, hint := out.shape.parse(e.value, out.shown)
 	if why != "" {
+		for _, secret := range e.secrets {
+			why = strings.ReplaceAll(why, secret, Mask)
+		}
 		w.refuse(out, hint, "%s", why)
 		return
 	}

@@ -158,7 +158,7 @@ func (p *programs) forTopics(names ...string) *slog.Logger {
 
 // pipeSlots is how many handlers of kept programs may run at once: how many should
 // is for the pipe to say.
-func pipeSlots(children int) int { return 2 * children * pipe.MaxInFlight }
+func pipeSlots(children int) int { return min(2*children*pipe.MaxInFlight, dispatch.MaxSlots) }
 
 // ranks returns the rank of deliveries as the store has it, with the ageing that
 // topics have now.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -62,5 +64,14 @@ func TestWorkStartsNoProgramWhileItDrains(t *testing.T) {
 	}
 	if w := <-done; w.Acked != 1 || began() != 1 {
 		t.Errorf("%+v, %d programs begun", w, began())
+	}
+}
+
+// A topic of kept programs starts with every concurrency that the configuration takes.
+func TestKeptProgramsFitIntoADispatcher(t *testing.T) {
+	for _, children := range []int{1, 195, 196, config.MaxConcurrency} {
+		if n := pipeSlots(children); n < children || n > dispatch.MaxSlots {
+			t.Errorf("%d programs have %d slots of at most %d", children, n, dispatch.MaxSlots)
+		}
 	}
 }

@@ -194,17 +194,16 @@ func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r
 	return nil
 }
 
-func checkSection(_ string, s pipeline.Section) []pipeline.Fault {
+func checkSection(name string, s pipeline.Section) []pipeline.Fault {
 	o, err := sectionOptions(s)
 	var faults []pipeline.Fault
 	if err != nil {
 		faults = append(faults, pipeline.Fault{Path: "fields", Why: err.Error()})
 	}
-	if len(o.Seeds) == 0 {
-		return faults
-	}
-	if _, err := o.check(); err != nil {
-		faults = append(faults, pipeline.Fault{Path: "seeds", Why: err.Error()})
+	if len(o.Seeds) > 0 || name != "" { // a module leaves them to the command line
+		if _, err := o.check(); err != nil {
+			faults = append(faults, pipeline.Fault{Path: "seeds", Why: err.Error()})
+		}
 	}
 	if out := s.Text("out"); out != "" && formatOf(out) != nil {
 		faults = append(faults, pipeline.Fault{Path: "out", Why: formatOf(out).Error()})

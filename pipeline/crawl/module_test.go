@@ -116,7 +116,7 @@ func TestTry(t *testing.T) {
 func TestWrongModules(t *testing.T) {
 	rule := pipeline.NewSection(ruleFields(), map[string]any{"css": "a[", "xpath": "//a"})
 	s := pipeline.NewSection(fields(), map[string]any{"fields": map[string]pipeline.Section{"x": rule}})
-	if faults := checkSection("shop", s); len(faults) != 1 || !strings.Contains(faults[0].Why, "fields.x") {
+	if faults := checkSection("", s); len(faults) != 1 || !strings.Contains(faults[0].Why, "fields.x") {
 		t.Errorf("%+v", faults)
 	}
 	if _, err := extract.New(nil, &extract.Rule{CSS: "a["}); err == nil {

@@ -37,7 +37,7 @@ func fields() []pipeline.Field {
 	return []pipeline.Field{
 		{Name: "projection", DefaultDoc: "the name of the pipeline",
 			Doc: "What writers insert in the column projection.", Check: checkProjection},
-		{Name: "database", Type: pipeline.URL, DefaultDoc: "the daemon's store",
+		{Name: "database", Type: pipeline.StoreURL, DefaultDoc: "the daemon's store",
 			Doc: "The application's database: the store in it holds the outbox."},
 		{Name: "sink", Type: pipeline.Object, Required: true, Doc: "The search index.", Fields: []pipeline.Field{
 			{Name: "url", Type: pipeline.URL, Required: true, Doc: "The address of OpenSearch or Elasticsearch.",

@@ -57,12 +57,13 @@ func fields() []pipeline.Field {
 		{Name: "accounts", Type: pipeline.Texts, DefaultDoc: "those that WeCom lists, and those that rang",
 			Doc: "The customer-service accounts."},
 		{Name: "messages", Type: pipeline.Object, Doc: "Where messages go.", Fields: []pipeline.Field{
-			{Name: "store", Type: pipeline.URL, DefaultDoc: "the daemon's store", Doc: "The URL of their store."},
+			{Name: "store", Type: pipeline.StoreURL, DefaultDoc: "the daemon's store", Doc: "The URL of their store."},
 			{Name: "topic", Default: defaultTopic, Doc: "Their topic.", Check: pawl.ValidTopic},
 			{Name: "dead_letter_topic", Default: defaultDead, Doc: "The topic of their dead letters, in Kafka.",
 				Check: pawl.ValidTopic},
-			{Name: "group", Default: defaultGroup, Doc: "The consumer group, in Kafka."},
-			{Name: "fallback", Type: pipeline.URL, DefaultDoc: "none",
+			{Name: "group", Default: defaultGroup, Doc: "The consumer group, in Kafka.",
+				Check: pipeline.CheckForm(`[A-Za-z0-9._-]{1,249}`, "must be 1 to 249 of A-Z a-z 0-9 . _ -")},
+			{Name: "fallback", Type: pipeline.StoreURL, DefaultDoc: "none",
 				Doc: "The URL of a store for messages that the first one does not accept."},
 			{
 				Name: "profile", Type: pipeline.Choice, Choices: []string{development, production},

@@ -86,8 +86,8 @@ type Store struct {
 
 // New wraps inner. The result has the optional interfaces of inner.
 func New(inner store.Store, c Config) (*Store, error) {
-	if err := c.validate(); err != nil {
-		return nil, &store.Error{Op: "open codec", Code: store.ErrInvalid, Err: err}
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
 	s := &Store{
 		inner: inner, again: cmp.Or(c.Again, DefaultAgain), report: c.Report, ratios: map[string]float64{},
@@ -108,13 +108,17 @@ func New(inner store.Store, c Config) (*Store, error) {
 	return s, nil
 }
 
-func (c *Config) validate() error {
+// Check reports what is wrong with a configuration.
+func (c *Config) Check() error {
 	var faults pawl.Faults
 	faults.If(c.Min < 0, "min %d is negative", c.Min)
 	faults.If(c.Offload != 0 && c.Offload < MinOffload, "offload %d is less than %d", c.Offload, MinOffload)
 	faults.If(c.Offload > 0 && c.Blobs == "", "offload needs a folder of blobs")
 	faults.If(c.Again < 0 || c.Again > pawl.MaxDelay, "again %v goes from 0 to %v", c.Again, pawl.MaxDelay)
-	return faults.Err()
+	if err := faults.Err(); err != nil {
+		return &store.Error{Op: "open codec", Code: store.ErrInvalid, Err: err}
+	}
+	return nil
 }
 
 // layers puts the optional interfaces that inner has, and none else, between the

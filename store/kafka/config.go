@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -204,8 +205,9 @@ func (c *Config) check(faults *pawl.Faults) {
 	isName := groupName.MatchString
 	faults.If(len(c.Brokers) == 0, "no broker is named")
 	for _, b := range c.Brokers {
-		_, port, err := net.SplitHostPort(b)
-		faults.If(err != nil || port == "", "broker %q is not HOST:PORT", b)
+		host, port, err := net.SplitHostPort(b)
+		n, wrong := strconv.ParseUint(port, 10, 16)
+		faults.If(err != nil || host == "" || wrong != nil || n == 0, "broker %q is not HOST:PORT", b)
 	}
 	faults.If(!isName(c.Group), "group %q: it is 1 to 249 of A-Z a-z 0-9 . _ -", c.Group)
 	faults.If(c.Protocol != ProtocolClassic && c.Protocol != ProtocolConsumer,

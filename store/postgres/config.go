@@ -2,8 +2,12 @@ package postgres
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"regexp"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -55,6 +59,18 @@ const (
 
 // schemaName is narrow, so that the name needs no quoting in hints.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
+
+// Check reports what is wrong with a configuration, as far as that shows without its server, and without the files that
+// its URL names.
+func (c Config) Check() error {
+	if _, err := c.withDefaults(); err != nil {
+		return err
+	}
+	if _, err := pgx.ParseConfig(c.URL); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return badURL(err)
+	}
+	return nil
+}
 
 func (c Config) withDefaults() (Config, error) {
 	c.Schema = cmp.Or(c.Schema, defaultSchema)

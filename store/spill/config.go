@@ -43,6 +43,21 @@ type pace struct {
 // closeTimeout bounds the wait for the compensator's last call.
 const closeTimeout = 10 * time.Second
 
+// Check reports what is wrong with a configuration, and with a store of that kind as the fallback.
+func (c Config) Check(fallback store.Description) error {
+	if _, err := c.withDefaults(); err != nil {
+		return err
+	}
+	for _, need := range []store.Capability{store.CanUnique, store.CanLookup, store.CanTopics, store.CanDeadLetters,
+		store.CanDelay} {
+		if !fallback.Capabilities.Has(need) {
+			return &store.Error{Op: "spill", Code: store.ErrUnsupported,
+				Err: fmt.Errorf("the fallback store lacks %s", need)}
+		}
+	}
+	return nil
+}
+
 func (c Config) withDefaults() (Config, error) {
 	if c.PrimaryTimeout < 0 || c.PrimaryTimeout > store.MaxLease {
 		return c, &store.Error{Op: "spill", Code: store.ErrInvalid,

@@ -3,7 +3,6 @@ package spill
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +50,9 @@ type Store struct {
 // The keys that have rows are read from fallback in the background. Until that has
 // succeeded, messages with a key wait.
 func New(primary, fallback store.Store, cfg Config) (*Store, error) {
+	if err := cfg.Check(store.Describe(fallback)); err != nil {
+		return nil, err
+	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -58,17 +60,9 @@ func New(primary, fallback store.Store, cfg Config) (*Store, error) {
 	if d, ok := store.As[Diverter](primary); ok && cfg.Divert == nil {
 		cfg.Divert = d.Divert
 	}
-	can := store.Describe(fallback).Capabilities
-	for _, need := range []store.Capability{store.CanUnique, store.CanLookup, store.CanTopics, store.CanDeadLetters,
-		store.CanDelay} {
-		if !can.Has(need) {
-			return nil, &store.Error{Op: "spill", Code: store.ErrUnsupported,
-				Err: fmt.Errorf("the fallback store lacks %s", need)}
-		}
-	}
 	s := &Store{
 		primary: primary, fallback: fallback, can: store.Describe(primary).Capabilities, cfg: cfg,
-		shared: can.Has(store.CanProcesses),
+		shared: store.Describe(fallback).Capabilities.Has(store.CanProcesses),
 		turns:  map[laneKey]chan struct{}{}, topics: map[string]*topic{}, byRow: map[string]string{},
 		partly: map[string][]store.Receipt{}, brought: map[string]string{},
 		loaded: make(chan struct{}), wake: make(chan struct{}, 1),

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -123,23 +124,30 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// check refuses configurations for which SQLite's own errors would be less clear.
-func (s *core) check() error {
-	refuse := func(code error, why, hint string) error {
-		return &store.Error{Op: "open " + s.cfg.Path, Code: code, Err: errors.New(why), Hint: hint}
-	}
-	if durability[s.cfg.Synchronous] == "" {
-		return refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", s.cfg.Synchronous),
-			"use FULL, NORMAL or EXTRA")
-	}
-	if s.cfg.Cache < 0 {
-		return refuse(store.ErrInvalid, fmt.Sprintf("cache is %d", s.cfg.Cache),
-			"give the cache in KiB, or 0 for 16,000")
-	}
-	if s.cfg.Path == "" || s.cfg.Path == ":memory:" {
-		return refuse(store.ErrInvalid, "no path of a file",
+func (c *Config) refuse(code error, why, hint string) error {
+	return &store.Error{Op: strings.TrimSpace("open " + c.Path), Code: code, Err: errors.New(why), Hint: hint}
+}
+
+// Check reports what is wrong with a configuration, as far as that shows without its file.
+func (c *Config) Check() error {
+	switch {
+	case c.Synchronous != "" && durability[c.Synchronous] == "":
+		return c.refuse(store.ErrInvalid, fmt.Sprintf("synchronous is %q", c.Synchronous), "use FULL, NORMAL or EXTRA")
+	case c.Cache < 0:
+		return c.refuse(store.ErrInvalid, fmt.Sprintf("cache is %d", c.Cache), "give the cache in KiB, or 0 for 16,000")
+	case c.Path == "" || c.Path == ":memory:":
+		return c.refuse(store.ErrInvalid, "no path of a file",
 			"give the path of a file; for messages that need not survive there is store/memory")
 	}
+	return nil
+}
+
+// check refuses configurations for which SQLite's own errors would be less clear.
+func (s *core) check() error {
+	if err := s.cfg.Check(); err != nil {
+		return err
+	}
+	refuse := s.cfg.refuse
 	info, err := os.Stat(s.cfg.Path)
 	switch {
 	case err == nil && info.IsDir():
