@@ -78,15 +78,16 @@ func TestWhoGivesUpKeepsNoRoom(t *testing.T) {
 // TestNothingFollowsAFailureOfItsTopic: within a call, once a record with a key has failed,
 // nothing of its topic is sent any more; one that was refused for good does not count.
 func TestNothingFollowsAFailureOfItsTopic(t *testing.T) {
-	c := newCall(9)
+	c := newCall(10)
 	follows := func(topic string) bool { return c.to(t.Context(), topic).Err() != nil }
 	for i, r := range []struct {
 		topic, key string
 		err        error
 		follows    bool // who comes then
 	}{
-		{"a", "ok", nil, false}, {"a", "huge", kerr.MessageTooLarge, false}, {"a", "", kgo.ErrRecordTimeout, false},
+		{"a", "ok", nil, false}, {"a", "bad", kerr.InvalidRecord, false}, {"a", "", kgo.ErrRecordTimeout, false},
 		{"a", "late", kgo.ErrRecordTimeout, true}, {"b", "ok", nil, false},
+		{"b", "huge", kerr.MessageTooLarge, true},
 	} {
 		record := &kgo.Record{Topic: r.topic}
 		if r.key != "" {

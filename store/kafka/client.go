@@ -267,43 +267,59 @@ type producers struct {
 	s    *core
 	main *kgo.Client
 
+	turn sync.Mutex // of who sends a record alone; it waits for brokers
+
 	mu     sync.Mutex
-	large  map[int32]*kgo.Client // few: topics are seldom configured one by one
+	sized  map[int32]*kgo.Client // few: topics are seldom configured one by one
 	closed bool
 }
 
 func (p *producers) init(s *core) (err error) {
-	p.s, p.large = s, map[int32]*kgo.Client{}
+	p.s, p.sized = s, map[int32]*kgo.Client{}
 	p.main, err = kgo.NewClient(s.producerOptions()...)
 	return err
 }
 
-// of is the client that writes to a topic.
-func (p *producers) of(topic string) *kgo.Client {
-	if _, dead := p.s.cfg.deadHome(p.s.plain(topic)); !dead {
+// chooser is the client for a record of a topic.
+type chooser func(topic string, size int) *kgo.Client
+
+// of is the client that writes to a topic. What its topic takes only if it is compressed well does not make a batch
+// too large for others.
+func (p *producers) of(topic string, size int) *kgo.Client {
+	limit := p.s.topics.limitOf(topic)
+	if limit.bytes == p.s.cfg.Produce.BatchBytes || limit.bytes < p.s.cfg.Produce.BatchBytes && !limit.takes(size) {
 		return p.main
 	}
-	bytes := p.s.topics.limitOf(topic).bytes
-	if bytes == p.s.cfg.Produce.BatchBytes {
-		return p.main
-	}
+	return p.with(limit.bytes)
+}
+
+// alone is a client for records that are sent one by one.
+func (p *producers) alone(string, int) *kgo.Client {
+	return p.with(0, kgo.ProducerBatchMaxBytes(maxReadBytes), kgo.ProducerLinger(0))
+}
+
+// with is the client whose batches have so many bytes.
+func (p *producers) with(bytes int32, opts ...kgo.Opt) *kgo.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c := p.large[bytes]; c != nil || p.closed {
+	if c := p.sized[bytes]; c != nil || p.closed {
 		return cmp.Or(c, p.main) // which is closed, too, and says so
 	}
-	c, err := kgo.NewClient(append(p.s.producerOptions(), kgo.ProducerBatchMaxBytes(bytes))...)
+	if len(opts) == 0 {
+		opts = []kgo.Opt{kgo.ProducerBatchMaxBytes(bytes)}
+	}
+	c, err := kgo.NewClient(append(p.s.producerOptions(), opts...)...)
 	if err != nil { // the same options were good for main
 		return p.main
 	}
-	p.large[bytes] = c
+	p.sized[bytes] = c
 	return c
 }
 
 func (p *producers) all() []*kgo.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.AppendSeq([]*kgo.Client{p.main}, maps.Values(p.large))
+	return slices.AppendSeq([]*kgo.Client{p.main}, maps.Values(p.sized))
 }
 
 // forget has the clients forget topics. That is right only for topics that were made

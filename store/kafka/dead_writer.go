@@ -75,7 +75,8 @@ func (s *letters) writeDead(topic string, deaths []*death) {
 		s.deadWrites.mu.Lock()
 		s.deadWrites.begun[d] = began
 		s.deadWrites.mu.Unlock()
-		s.producers.of(name).Produce(s.ctx, s.deadRecord(name, d), func(r *kgo.Record, err error) {
+		letter := s.deadRecord(name, d)
+		s.producers.of(name, weight(letter)).Produce(s.ctx, letter, func(r *kgo.Record, err error) {
 			s.deadWrites.mu.Lock()
 			delete(s.deadWrites.begun, d)
 			s.deadWrites.mu.Unlock()

@@ -33,6 +33,12 @@ type limit struct {
 	sure  bool // the brokers said so, and have not refused a batch since
 }
 
+// takes reports whether a batch may have a record of that weight, however little it can be compressed.
+func (l limit) takes(weight int) bool { return weight+batchCost <= int(l.bytes) }
+
+// batchCost is more than what a batch has besides the keys, values and headers of one record.
+const batchCost = 256
+
 // entry is a topic as the brokers have it.
 type entry struct {
 	id         kadm.TopicID
@@ -278,20 +284,25 @@ func (d *directory) ensureDead(ctx context.Context, of string) (string, error) {
 	return name, nil
 }
 
-// learnLimit asks the brokers how large batches of a topic may be. A dead letter has all
-// of its message, which may be another program's and larger than our batches, and says
-// more. But a topic that was created by others may accept less: batches filled up to any
-// other limit would be refused as a whole, again and again.
+// learnLimit asks the brokers how large batches of a topic may be. It may accept less than
+// ours: batches filled up to any other limit would be refused as a whole, again and again.
+// A dead letter may need more: it has all of its message, which may be another program's
+// and larger than our batches, and says more.
 func (d *directory) learnLimit(ctx context.Context, name string) {
 	now, err := d.s.settingsAt(ctx, name)
 	bytes, _ := strconv.Atoi(now["max.message.bytes"]) // it need not be told
 	if err != nil && !errors.Is(err, kerr.TopicAuthorizationFailed) {
-		d.s.cfg.Logger.Debug("it is not known yet how large dead letters may be", "topic", name, "error", err)
+		d.s.cfg.Logger.Debug("it is not known yet how large batches may be", "topic", name, "error", err)
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.limits[name] = limit{int32(max(int(d.s.cfg.Produce.BatchBytes), min(bytes, maxReadBytes))), true}
+	_, dead := d.s.cfg.deadHome(d.s.plain(name))
+	l := limit{int32(min(bytes, maxReadBytes)), dead || bytes > 0}
+	if ours := d.s.cfg.Produce.BatchBytes; bytes <= 0 || !dead && l.bytes > ours {
+		l.bytes = ours
+	}
+	d.limits[name] = l
 }
 
 // limitOf is the largest batch of a topic, as far as it is known.

@@ -71,15 +71,15 @@ func behindAFailure(t *testing.T, s *Store, refuse *atomic.Bool) []error {
 	refuse.Store(true)
 	failed, tell, c := make(chan struct{}), make(chan struct{}), newCall(3)
 	s.producers.main.TryProduce(t.Context(), record("a"), func(*kgo.Record, error) { close(failed); <-tell })
-	s.put(c, 0, record("a"), time.Now())
+	s.put(c, 0, record("a"), time.Now(), s.producers.of)
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() { sendAll(ctx); close(stopped) }()
 	<-failed
 	stop()
 	<-stopped
-	s.put(c, 1, record("a"), time.Now()) // waits for the linger, as does the next
-	s.put(c, 2, record("b"), time.Now())
+	s.put(c, 1, record("a"), time.Now(), s.producers.of) // waits for the linger, as does the next
+	s.put(c, 2, record("b"), time.Now(), s.producers.of)
 	close(tell)
 	for n := 0; n < 1000 && c.to(ctx, "a").Err() == nil; n++ {
 		time.Sleep(time.Millisecond)

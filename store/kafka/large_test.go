@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,5 +200,90 @@ func TestLettersAreAsLargeAsTheirTopicTakes(t *testing.T) {
 		if p := s.Figures().Produced; p.Refused > 0 {
 			t.Errorf("%d count as refused", p.Refused)
 		}
+	})
+}
+
+// TestOnlyWhatIsTooLargeIsRefused: a topic takes less than our batches have. The brokers refuse them as a whole, and
+// the client fails all that it has for the partition, also of other calls. Only the message that the topic does not
+// take alone is refused for good; what can be compressed to less is taken, and each lane keeps its order.
+func TestOnlyWhatIsTooLargeIsRefused(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		createFor(t, admin, config.Prefix+"orders", 64<<10)
+		config.Produce.Linger, config.Produce.Compression = 100*time.Millisecond, "lz4"
+		s := open(t, config)
+		const calls, each = 3, 20
+		var all sync.WaitGroup
+		for call := range calls {
+			all.Go(func() {
+				var batch []pawl.Message
+				for i := range each {
+					m := pawl.Message{ID: fmt.Sprintf("c%dm%02d", call, i), Topic: "orders", Body: noise(10 << 10),
+						Key: []byte{byte(call), byte(i % 2)}}
+					switch {
+					case call == 0 && i == 5:
+						m.Body = noise(100 << 10)
+					case i == 7:
+						m.Body = bytes.Repeat([]byte("tame "), 30<<10)
+					}
+					batch = append(batch, m)
+				}
+				receipts, err := s.Append(t.Context(), store.Batch[pawl.Message]{ID: pawl.NewID(), Items: batch})
+				if err != nil {
+					t.Errorf("call %d: %v", call, err)
+				}
+				for i, r := range receipts {
+					if large := call == 0 && i == 5; large != errors.Is(r.Err, store.ErrTooLarge) || !large && r.Err != nil {
+						t.Errorf("call %d, message %d: %v", call, i, r.Err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if p := s.Figures().Produced; p.Stored != calls*each-1 {
+			t.Errorf("%d count as stored, of %d", p.Stored, calls*each-1)
+		}
+		last := map[string]string{} // by key
+		for n := 0; n < calls*each-1 && !t.Failed(); {
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "orders", Limit: 100}},
+				store.Lease{For: time.Minute, Owner: "test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var acks []store.Settlement
+			for _, d := range ds {
+				if n++; d.ID <= last[string(d.Key)] {
+					t.Errorf("%s comes after %s", d.ID, last[string(d.Key)])
+				}
+				last[string(d.Key)] = d.ID
+				acks = append(acks, store.Settlement{ID: d.ID, Token: d.Token, Verdict: store.Ack})
+			}
+			if refused, err := s.Settle(t.Context(), store.Batch[store.Settlement]{ID: pawl.NewID(), Items: acks}); err != nil ||
+				len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+}
+
+// TestLettersFitIntoASmallTopic: a topic of dead letters that takes less than our batches gets them all.
+func TestLettersFitIntoASmallTopic(t *testing.T) {
+	onBrokers(t, func(t *testing.T, config kafka.Config, admin *kadm.Client) {
+		wire := config.Prefix + "orders"
+		create(t, admin, wire, 1)
+		createFor(t, admin, wire+".dead", 64<<10)
+		s := open(t, config)
+		var batch []pawl.Message
+		const n = 20
+		for i := range n {
+			batch = append(batch, pawl.Message{Topic: "orders", Key: fmt.Append(nil, i), Body: noise(10 << 10)})
+		}
+		if _, err := s.Append(t.Context(), store.Batch[pawl.Message]{ID: pawl.NewID(), Items: batch}); err != nil {
+			t.Fatal(err)
+		}
+		for dead := 0; dead < n; dead += len(kill(t, s, "orders")) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		awaitLetters(t, s, n)
 	})
 }

@@ -69,8 +69,84 @@ func (s *core) Append(ctx context.Context, batch store.Batch[pawl.Message]) ([]s
 
 // produce sends records and waits for all of them; a nil error is one that all in-sync
 // replicas have. Keys and values are copied: the caller may reuse its own after it
-// returns.
+// returns. A record is refused as too large only if its topic does not take it alone.
 func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
+	began := time.Now()
+	errs := s.produceTogether(ctx, records, s.producers.of)
+	for _, again := range refusedTogether(records, errs) {
+		s.topics.learnLimit(ctx, records[again[0]].Topic)
+		s.produceApart(ctx, records, again, errs)
+	}
+	for _, err := range errs {
+		if isTooLarge(err) {
+			s.made.note(began, err)
+		}
+	}
+	return errs
+}
+
+// refusedTogether are the records that were not stored because a batch of their topic was too large, by topic. The
+// brokers refuse a batch as a whole, and the client fails with it all that it has for the partition.
+func refusedTogether(records []*kgo.Record, errs []error) [][]int {
+	var all [][]int
+	at := map[string]int{} // in all, from 1
+	for i, err := range errs {
+		if topic := records[i].Topic; at[topic] == 0 && isTooLarge(err) {
+			all = append(all, nil)
+			at[topic] = len(all)
+		}
+	}
+	for i, err := range errs {
+		if n := at[records[i].Topic]; n > 0 && (isTooLarge(err) || err == errFollows || err == errDropped) {
+			all[n-1] = append(all[n-1], i)
+		}
+	}
+	return all
+}
+
+// produceApart sends records of a topic again, in their order: in batches that the topic takes, and alone what may be
+// larger. It changes their errors to the new outcomes.
+func (s *core) produceApart(ctx context.Context, records []*kgo.Record, again []int, errs []error) {
+	limit := s.topics.limitOf(records[again[0]].Topic)
+	fits := func(i int) bool { return limit.sure && limit.takes(weight(records[i])) }
+	for failed := false; len(again) > 0; {
+		n, by, fit := 1, s.producers.alone, fits(again[0])
+		if fit {
+			by = s.producers.of
+			for n < len(again) && fits(again[n]) {
+				n++
+			}
+		}
+		part := make([]*kgo.Record, n)
+		for i := range part {
+			r := records[again[i]]
+			part[i] = &kgo.Record{Topic: r.Topic, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
+		}
+		if !fit {
+			s.producers.turn.Lock()
+		}
+		got := s.produceTogether(ctx, part, by)
+		if !fit {
+			s.producers.turn.Unlock()
+		}
+		for i, err := range got {
+			if fit && isTooLarge(err) { // the topic takes even less now
+				err = errDropped
+			}
+			errs[again[i]] = err
+			failed = failed || err != nil && !isPermanent(err) && part[i].Key != nil
+		}
+		if again = again[n:]; failed {
+			for _, i := range again {
+				errs[i] = errFollows
+			}
+			return
+		}
+	}
+}
+
+// produceTogether sends records by the clients that by chooses, and waits for all of them.
+func (s *core) produceTogether(ctx context.Context, records []*kgo.Record, by chooser) []error {
 	if len(records) == 0 {
 		return nil
 	}
@@ -92,7 +168,7 @@ func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
 	var copies loan
 	copies.own(records)
 	for i, r := range records {
-		s.put(c, i, r, began)
+		s.put(c, i, r, began, by)
 	}
 	select {
 	case <-c.done:
@@ -113,14 +189,16 @@ func (s *core) produce(ctx context.Context, records []*kgo.Record) []error {
 // partition, and accepts those that come a moment later. It tells of the failure later
 // still, from another goroutine: what it has accepted until then is dropped by answer, as
 // far as it is not sent. It is sent only if a request leaves at that very moment.
-func (s *core) put(c *call, i int, r *kgo.Record, began time.Time) {
+func (s *core) put(c *call, i int, r *kgo.Record, began time.Time, by chooser) {
 	size := weight(r)
 	answer := func(_ *kgo.Record, err error) {
 		if errors.Is(err, context.Canceled) && s.ctx.Err() == nil {
 			err = errDropped // by this call or by another one, not by whoever called
 		}
 		s.buffer.give(size)
-		s.made.note(began, err)
+		if !isTooLarge(err) { // else it is tried again
+			s.made.note(began, err)
+		}
 		c.answer(i, r, about(r.Topic, err))
 	}
 	ctx := c.to(s.ctx, r.Topic)
@@ -128,7 +206,7 @@ func (s *core) put(c *call, i int, r *kgo.Record, began time.Time) {
 		answer(r, errFollows)
 		return
 	}
-	s.producers.of(r.Topic).TryProduce(ctx, r, answer)
+	by(r.Topic, size).TryProduce(ctx, r, answer)
 }
 
 // forget drops a topic whose record failed if the brokers no longer know it, or it was
@@ -191,7 +269,7 @@ func (c *call) answer(i int, r *kgo.Record, err error) {
 	if c.errs != nil {
 		c.errs[i] = err
 	}
-	if err != nil && r.Key != nil && !isPermanent(err) {
+	if err != nil && r.Key != nil && (!isPermanent(err) || isTooLarge(err)) { // which may be about its batch
 		c.sent[r.Topic].drop()
 	}
 	if c.left--; c.left == 0 {
@@ -248,8 +326,11 @@ func outcome(err error) error {
 
 // isPermanent tells errors of a record that no repetition cures.
 func isPermanent(err error) bool {
-	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge) ||
-		errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
+	return isTooLarge(err) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
+}
+
+func isTooLarge(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 }
 
 // emit produces what the items of a batch emit, if their tokens are good. It returns
