@@ -232,7 +232,8 @@ func TestOnlyWhatIsTooLargeIsRefused(t *testing.T) {
 					t.Errorf("call %d: %v", call, err)
 				}
 				for i, r := range receipts {
-					if large := call == 0 && i == 5; large != errors.Is(r.Err, store.ErrTooLarge) || !large && r.Err != nil {
+					large := call == 0 && i == 5
+					if large != errors.Is(r.Err, store.ErrTooLarge) || !large && r.Err != nil {
 						t.Errorf("call %d, message %d: %v", call, i, r.Err)
 					}
 				}
@@ -257,8 +258,8 @@ func TestOnlyWhatIsTooLargeIsRefused(t *testing.T) {
 				last[string(d.Key)] = d.ID
 				acks = append(acks, store.Settlement{ID: d.ID, Token: d.Token, Verdict: store.Ack})
 			}
-			if refused, err := s.Settle(t.Context(), store.Batch[store.Settlement]{ID: pawl.NewID(), Items: acks}); err != nil ||
-				len(refused) > 0 {
+			refused, err := s.Settle(t.Context(), store.Batch[store.Settlement]{ID: pawl.NewID(), Items: acks})
+			if err != nil || len(refused) > 0 {
 				t.Fatal(refused, err)
 			}
 			time.Sleep(10 * time.Millisecond)
