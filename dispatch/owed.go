@@ -20,8 +20,12 @@ type owed struct {
 	settled time.Duration // when the store took the verdict; never: it has not yet
 }
 
-// owedFor bounds how long a slot is kept: a settlement and a claim of a store that is slow.
-const owedFor = 50 * time.Millisecond
+// A slot is kept for a settlement and a claim of a store that is slow: for owedFor, or for longer where handlers take
+// long.
+const (
+	owedFor     = 50 * time.Millisecond
+	owedLongest = time.Second
+)
 
 // A slot is kept if handlers take so many times as long as it is kept on average: it costs a
 // little then, and saves much.
@@ -54,13 +58,20 @@ func (l *lowest) see(prio int) {
 func (d *throttle) owe(r *run, st *store.Settlement) {
 	t, last := r.topic, &r.ds[len(r.ds)-1]
 	ended := r.state == over && st.Verdict == store.Ack && st.Hold == 0
-	if !ended || !r.full || !r.keyed || r.critical || t.Batch != nil || last.Priority <= t.low.prio ||
-		d.phase != working || t.measured && t.mean < worthKeeping*t.gap {
+	reserved := r.critical && t.criticalRunning < t.Reserved // nothing of a lower priority may take it
+	if !ended || !r.full || !r.keyed || reserved || t.Batch != nil || last.Priority <= t.low.prio || d.phase != working {
 		return
 	}
-	now := d.engine.now()
-	t.owes = append(t.owes, owed{r, last.Priority, now, now + owedFor, never})
-	d.openAt(t, now, owedFor)
+	if t.measured && t.mean < worthKeeping*t.gap {
+		t.gap -= t.gap / 16 // the store may have become quicker: it is tried again after a while
+		return
+	}
+	now, wait := d.engine.now(), owedFor
+	if t.measured {
+		wait = min(max(owedFor, t.mean/worthKeeping), owedLongest)
+	}
+	t.owes = append(t.owes, owed{r, last.Priority, now, now + wait, never})
+	d.openAt(t, now, wait)
 }
 
 // forgive drops what is owed no longer: it took too long, or the claim that could have brought the

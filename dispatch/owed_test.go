@@ -22,46 +22,72 @@ func (h *hooked) slow(each time.Duration) {
 // something of a lower priority took its place, one to one.
 func TestALaneKeepsItsSlotFromLowerPriorities(t *testing.T) {
 	for _, slots := range []int{1, 3} {
-		for _, handler := range []time.Duration{50 * time.Millisecond, 300 * time.Millisecond} {
-			t.Run(fmt.Sprint(slots, " slots, ", handler), func(t *testing.T) {
-				bubble(t, func(r *rig) {
-					r.store.slow(3 * time.Millisecond)
-					const each = 10
-					vips := slots
-					for lane := range vips {
-						for _, m := range keyed("a", fmt.Sprint("vip", lane), each) {
-							m.Priority = 50
-							r.append(m)
+		for handler, slow := range map[time.Duration]time.Duration{
+			50 * time.Millisecond: 3 * time.Millisecond, 300 * time.Millisecond: 3 * time.Millisecond,
+			5 * time.Second: 200 * time.Millisecond,
+		} {
+			for _, prio := range []int{50, pawl.MaxPriority} {
+				t.Run(fmt.Sprint(slots, " slots, ", handler, ", priority ", prio), func(t *testing.T) {
+					bubble(t, func(r *rig) {
+						r.store.slow(slow)
+						// The end of a lane is not known before a claim: the others of its rank go on meanwhile.
+						if low := r.lowBefore(slots, prio, 10, handler); low >= slots {
+							t.Errorf("%d are of the lower priority", low)
 						}
-					}
-					for lane := range 5 {
-						r.append(keyed("a", fmt.Sprint("low", lane), each)...)
-					}
-					var seen diary
-					c := one(slots, func(_ context.Context, d *pawl.Delivery) error {
-						time.Sleep(handler)
-						seen.add("%s", d.ID)
-						return nil
 					})
-					c.UntilEmpty = true
-					r.run(c)
-					equal(r, r.ended(), nil)
-					all := seen.list()
-					equal(r, len(all), (vips+5)*each)
-					low := 0
-					for _, id := range all[:vips*each] {
-						if strings.HasPrefix(id, "low") {
-							low++
-						}
-					}
-					// The end of a lane is not known before a claim: the others of its rank go on meanwhile.
-					if low >= slots {
-						t.Errorf("%d of the first %d are of the lower priority: %v", low, vips*each, all[:vips*each])
-					}
 				})
-			})
+			}
 		}
 	}
+}
+
+// lowBefore carries out a lane of that priority for each slot, and others of a lower one. It returns how many of the
+// others were carried out before the lanes could have been.
+func (r *rig) lowBefore(slots, prio, each int, handler time.Duration) (low int) {
+	for lane := range slots {
+		for _, m := range keyed("a", fmt.Sprint("vip", lane), each) {
+			m.Priority = prio
+			r.append(m)
+		}
+	}
+	for lane := range 5 {
+		r.append(keyed("a", fmt.Sprint("low", lane), each)...)
+	}
+	var seen diary
+	c := one(slots, func(_ context.Context, d *pawl.Delivery) error {
+		time.Sleep(handler)
+		seen.add("%s", d.ID)
+		return nil
+	})
+	c.UntilEmpty = true
+	r.run(c)
+	equal(r, r.ended(), nil)
+	all := seen.list()
+	equal(r, len(all), (slots+5)*each)
+	for _, id := range all[:slots*each] {
+		if strings.HasPrefix(id, "low") {
+			low++
+		}
+	}
+	return low
+}
+
+// A store that was slow for a while is not taken for slow for ever.
+func TestASlotIsKeptAgainWhenTheStoreIsQuick(t *testing.T) {
+	bubble(t, func(r *rig) {
+		began := time.Now()
+		pause := func() {
+			if time.Since(began) < 5*time.Second {
+				time.Sleep(30 * time.Millisecond)
+			}
+		}
+		r.store.claim = func([]store.Want, store.Lease) error { pause(); return nil }
+		r.store.settle = func(store.Batch[store.Settlement]) error { pause(); return nil }
+		const each = 300
+		if low := r.lowBefore(1, 50, each, 50*time.Millisecond); low > each/3 {
+			t.Errorf("%d of the first %d are of the lower priority", low, each)
+		}
+	})
 }
 
 // Slots are kept only from lower priorities, and only for as long as a settlement and a claim take.

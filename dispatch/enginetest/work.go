@@ -228,6 +228,11 @@ var workScenarios = []Scenario{
 			}))
 			r.balanced("a", 2000, 0)
 		}},
+	{Text: "While a lane of a higher priority has more messages, lower priorities do not take the slot that it has.",
+		Name: "LaneKeepsItsSlot", Needs: needs(store.CanPriority), Test: func(r *Rig) {
+			r.keepsSlot("a", 50)
+			r.keepsSlot("b", pawl.MaxPriority)
+		}},
 	{Text: "A paused topic is not processed by any process until it is resumed.",
 		Name: "PauseHolds", Test: func(r *Rig) {
 			var n atomic.Int64
@@ -282,6 +287,33 @@ func (r *Rig) urgentIsNext(bulk []pawl.Message, key []byte) {
 	defer mu.Unlock()
 	if i := slices.Index(order, "urgent"); i != 1000 {
 		r.Fatalf("urgent was started as number %d, 1000 was next", i)
+	}
+}
+
+// keepsSlot carries out a lane of that priority and others of a lower one in one slot. The others take no turns with
+// the lane: only a claim that a busy machine held up for long may let one of them in.
+func (r *Rig) keepsSlot(name string, priority int) {
+	r.Helper()
+	const n = 20
+	for i := range n {
+		r.append(pawl.Message{Topic: name, Key: fmt.Append(nil, "low", i)})
+	}
+	for range n {
+		r.append(pawl.Message{Topic: name, Key: []byte("vip"), Priority: priority})
+	}
+	var mu sync.Mutex
+	begun, low := 0, 0
+	r.finish(topic(name, 1, func(_ context.Context, d *pawl.Delivery) error {
+		time.Sleep(50 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if begun++; begun <= n && d.Priority == 0 {
+			low++
+		}
+		return nil
+	}))
+	if low > n/3 { // half of them, if they took turns
+		r.Errorf("priority %d: %d of the first %d are of the lower priority", priority, low, n)
 	}
 }
 
