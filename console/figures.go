@@ -92,10 +92,10 @@ func (f *figures) keep(all []operate.Topic, err error, now time.Time) {
 	}
 	changed := (err == nil) != (f.err == nil) || !sameFigures(f.topics, all)
 	if f.err = err; err == nil {
-		f.topics, f.at = all, now
 		for i := range all {
 			f.remember(&all[i], now)
 		}
+		f.topics, f.at = all, now
 	}
 	if changed {
 		close(f.changed)
@@ -120,6 +120,9 @@ func (f *figures) remember(t *operate.Topic, now time.Time) {
 		}
 		p = &past{}
 		f.past[t.Topic] = p
+		if !f.at.IsZero() { // it is new since then
+			p.fine, p.coarse = []sample{{At: f.at}}, []sample{{At: f.at}}
+		}
 	}
 	s := sample{At: now, Waiting: t.Waiting, Delayed: t.Delayed, Leased: t.Leased, Dead: t.Dead,
 		Appended: t.AppendedTotal, Acked: t.AckedTotal, Retried: t.RetriedTotal}

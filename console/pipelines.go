@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/api"
@@ -45,7 +46,8 @@ type panel struct {
 
 type pipelineData struct {
 	operate.Pipeline
-	Stats    []operate.Topic
+	topicsData
+	Workers  []servant
 	Panels   []panel
 	Forms    []*commandForm
 	Runbooks string
@@ -67,12 +69,16 @@ func pipelinePage(v *view) (any, error) {
 
 func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 	d := pipelineData{Pipeline: *p, Runbooks: runbooksOf[p.Kind]}
-	for _, topic := range p.Topics {
-		var stats operate.Topic
-		if _, err := v.get(&stats, nil, "/topics/%s", topic); err == nil {
-			d.Stats = append(d.Stats, stats)
+	all, err := v.topics()
+	if err != nil {
+		return nil, err
+	}
+	for i := range all.Rows {
+		if slices.Contains(p.Topics, all.Rows[i].Topic.Topic) {
+			d.Rows = append(d.Rows, all.Rows[i])
 		}
 	}
+	d.Workers = v.servants(p.Topics...)
 	commands, err := v.commands(p.Kind)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +31,7 @@ func (sum *topicRow) add(r *topicRow) {
 	sum.Waiting, sum.Delayed, sum.Leased = sum.Waiting+r.Waiting, sum.Delayed+r.Delayed, sum.Leased+r.Leased
 	sum.Dead, sum.NewDead = sum.Dead+r.Dead, sum.NewDead+r.NewDead
 	sum.Acked, sum.Failed, sum.Appended = sum.Acked+r.Acked, sum.Failed+r.Failed, sum.Appended+r.Appended
-	if r.OldestWaitingSeconds != nil && !r.Paused {
+	if r.OldestWaitingSeconds != nil {
 		*sum.OldestWaitingSeconds = max(*sum.OldestWaitingSeconds, *r.OldestWaitingSeconds)
 	}
 }
@@ -117,27 +118,63 @@ func topicPage(v *view) (any, error) {
 		}
 		d.Keys, d.Looked, d.Next = tallies(keys), len(line), line[:min(len(line), 10)]
 	}
+	d.Workers = v.servants(name)
+	return d, nil
+}
+
+// servants are the workers of topics. Somebody who is for some topics only does not see them.
+func (v *view) servants(topics ...string) (all []servant) {
 	var workers []operate.Worker
-	if _, err := v.cached(&workers, nil, "/workers"); err == nil { // who is for some topics only does not see them
-		for i := range workers {
-			if workers[i].Registration == nil {
-				continue
-			}
-			for _, t := range workers[i].Topics {
-				if t.Topic == name {
-					d.Workers = append(d.Workers, servant{workers[i].Owner, t})
-				}
+	if _, err := v.cached(&workers, nil, "/workers"); err != nil {
+		return nil
+	}
+	for i := range workers {
+		if workers[i].Registration == nil {
+			continue
+		}
+		for _, t := range workers[i].Topics {
+			if slices.Contains(topics, t.Topic) {
+				all = append(all, servant{workers[i].Owner, t})
 			}
 		}
 	}
-	return d, nil
+	return all
 }
+
+// Limit is what a limit lets through now; empty while it lets everything through.
+func (v *view) Limit(l roster.Limit) string {
+	var all []string
+	if l.PerSecond > 0 {
+		all = append(all, fmt.Sprintf("%.3g/s", l.PerSecond))
+	}
+	if l.Concurrency > 0 {
+		all = append(all, v.T("%d at once", l.Concurrency))
+	}
+	if l.Window > 0 && l.Window < noWindow {
+		all = append(all, v.T("window %.1f", l.Window))
+	}
+	if l.HeldBack > 0 {
+		all = append(all, v.T("%d held back", l.HeldBack))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	if l.Shared {
+		all = append(all, v.T("shared"))
+	}
+	if l.ByKey {
+		all = append(all, v.T("by key"))
+	}
+	return l.Limit + ": " + strings.Join(all, ", ")
+}
+
+// noWindow is from which window on a limit holds nothing back.
+const noWindow = 1e6
 
 // chart is what the browser draws: times in seconds, and a line for each name.
 type chart struct {
 	Names []string     `json:"names"`
 	Data  [][]*float64 `json:"data"`
-	Log   bool         `json:"log,omitempty"`
 }
 
 // chartOf makes a chart of samples; each line is a function of a sample and the one before.

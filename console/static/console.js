@@ -25,12 +25,16 @@
       if (c.dataset.drawn || !window.uPlot) continue;
       c.dataset.drawn = '1';
       const spec = JSON.parse(c.dataset.chart);
+      const clock = (s, fine) => { const t = new Date(s * 1000); return [t.getHours(), t.getMinutes()].concat(fine ? t.getSeconds() : []).map(pad).join(':'); };
+      const figure = v => v == null ? '–' : (v >= 100 ? Math.round(v) : Number(v.toPrecision(3))).toLocaleString();
+      const latest = u => { if (u.cursor.idx == null) u.setLegend({idx: u.data[0].length - 1}); };
       const axis = {stroke: css('--dim'), grid: {stroke: css('--line'), width: 1}, ticks: {stroke: css('--line')}};
       const colors = ['--c1', '--c2', '--c3', '--c4'];
       new uPlot({
         width: c.clientWidth, height: 180, cursor: {y: false},
-        series: [{}].concat(spec.names.map((n, i) => ({label: n, stroke: css(colors[i % 4]), width: 1.5, dash: spec.dash === i ? [4, 4] : undefined}))),
-        axes: [axis, Object.assign({size: 56}, axis)],
+        hooks: {ready: [latest], setCursor: [latest]},
+        series: [{label: '', value: (u, v) => v == null ? '' : clock(v, true)}].concat(spec.names.map((n, i) => ({label: n, stroke: css(colors[i % 4]), width: 1.5, points: {show: false}, value: (u, v) => figure(v)}))),
+        axes: [Object.assign({values: (u, at, i, space, step) => at.map(s => clock(s, step < 60))}, axis), Object.assign({size: 56}, axis)],
       }, spec.data, c);
     }
   }
