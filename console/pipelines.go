@@ -32,6 +32,9 @@ func pipelineList(v *view) (any, error) {
 	if d.Cursor, err = v.get(&d.Pipelines, v.query("cursor"), "/pipelines"); err != nil {
 		return nil, err
 	}
+	if v.Query("cursor") == "" {
+		d.Pipelines = append(d.Pipelines, v.byCommand()...)
+	}
 	_, err = v.look("kafka health", nil)
 	d.Kafka = err == nil
 	return d, nil
@@ -59,12 +62,46 @@ func pipelinePage(v *view) (any, error) {
 	if _, err := v.get(&all, nil, "/pipelines"); err != nil {
 		return nil, err
 	}
-	for i := range all {
-		if all[i].Name == name {
-			return v.pipeline(&all[i])
-		}
+	all = append(all, v.byCommand()...)
+	if i := slices.IndexFunc(all, func(p operate.Pipeline) bool { return p.Name == name }); i >= 0 {
+		return v.pipeline(&all[i])
 	}
 	return nil, &api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("No daemon has run it on this store.")}
+}
+
+// byCommand are the runs of pawl crawl and pawl convert on the store. No daemon records them: they have no state.
+func (v *view) byCommand() (all []operate.Pipeline) {
+	topics, err := v.topics()
+	if err != nil {
+		return nil // the store has no topics to tell of
+	}
+	for _, kind := range []string{"convert", "crawl"} {
+		p := operate.Pipeline{Name: kind, Kind: kind}
+		for i := range topics.Rows {
+			t := &topics.Rows[i].Topic
+			if !strings.HasPrefix(t.Topic, kind+".") {
+				continue
+			}
+			p.Topics = append(p.Topics, t.Topic)
+			p.Waiting, p.Leased, p.Dead = p.Waiting+t.Waiting+t.Delayed, p.Leased+t.Leased, p.Dead+t.Dead
+			if t.OldestWaitingSeconds != nil {
+				p.OldestWaitingSeconds = max(p.OldestWaitingSeconds, *t.OldestWaitingSeconds)
+			}
+			if at := t.LastAckAt; at != nil && (p.LastSuccessAt == nil || at.After(*p.LastSuccessAt)) {
+				p.LastSuccessAt = at
+			}
+		}
+		runs := &run{}
+		if kind == "convert" { // one that has failed nowhere leaves no topic
+			if runs, err = v.look("convert runs", nil); err != nil {
+				continue
+			}
+		}
+		if len(p.Topics)+len(runs.Rows) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 func (v *view) pipeline(p *operate.Pipeline) (any, error) {
@@ -83,7 +120,10 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]string{"NAME": p.Name, "--pipeline": p.Name}
+	known := map[string]string{}
+	if p.State != "" {
+		known = map[string]string{"NAME": p.Name, "--pipeline": p.Name}
+	}
 	var rows []*commandForm // that are about a row of a list
 	for i := range commands {
 		f := v.form(&commands[i], known)
@@ -116,7 +156,7 @@ var runbooksOf = map[string]string{
 // shows reports whether a page shows at once what a command prints: it looks, asks for nothing, and takes no time.
 func (f *commandForm) shows() bool {
 	verb := f.Verb()
-	return !f.Changes && f.rowArg() < 0 && (verb == "ls" || verb == "status" || verb == "hosts" || verb == "limits")
+	return !f.Changes && f.rowArg() < 0 && slices.Contains([]string{"ls", "status", "hosts", "runs"}, verb)
 }
 
 // call is the call of a command with what is known.

@@ -63,7 +63,8 @@ var looks = []look{{1440, 900, "light"}, {1440, 900, "dark"}, {390, 844, "light"
 // pagesOfConsole are those that the walk has to find, with names left out.
 var pagesOfConsole = []string{
 	"", "dead", "dead/group", "topics", "topics/*", "messages", "messages/*", "send", "operations", "operations/*", "audit",
-	"workers", "policy", "schedules", "schedules/*", "state", "state/*/*", "pipelines", "pipelines/*", "doctor", "runbook",
+	"workers", "policy", "schedules", "schedules/*", "state", "state/*/*", "pipelines", "pipelines/*", "pipelines/convert",
+	"doctor", "runbook",
 	"runbook/*",
 }
 
@@ -104,6 +105,7 @@ func consoleWithLife(t *testing.T) (base string) {
 			pawl send mail --jsonl -q
 		for i in 1 2 3 4 5 6 7 8 9; do echo "{\"id\":\"o$i\",\"key\":\"k$((i % 3))\",\"body\":\"$i\"}"; done | pawl send orders --jsonl -q
 		pawl state put flags beta '{"on":true}' -q
+		mkdir docs && echo '<h1>One</h1>' >docs/one.html && pawl convert docs --out markdown --store sqlite:pawl.db -q
 		pawl forward rules add --from -1000000000001 --to -1000000000002 --priority vip -q`)
 	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
 	in.must(`pawl dead replay m1 m2 -q`)
@@ -276,7 +278,7 @@ func (b *browser) kindOf(link string) (kind string, ok bool) {
 	}
 	parts := strings.Split(path, "/")
 	for i := 1; i < len(parts); i++ {
-		if path != "dead/group" {
+		if path != "dead/group" && path != "pipelines/convert" {
 			parts[i] = "*"
 		}
 	}

@@ -34,7 +34,8 @@
         width: c.clientWidth, height: 180, cursor: {y: false},
         hooks: {ready: [latest], setCursor: [latest]},
         series: [{label: '', value: (u, v) => v == null ? '' : clock(v, true)}].concat(spec.names.map((n, i) => ({label: n, stroke: css(colors[i % 4]), width: 1.5, points: {show: false}, value: (u, v) => figure(v)}))),
-        axes: [Object.assign({values: (u, at, i, space, step) => at.map(s => clock(s, step < 60))}, axis), Object.assign({size: 56}, axis)],
+        scales: {y: {range: (u, least, most) => [0, Math.max(most || 0, 1) * 1.05]}},
+        axes: [Object.assign({space: 70, values: (u, at, i, space, step) => at.map(s => clock(s, step < 60))}, axis), Object.assign({size: 56}, axis)],
       }, spec.data, c);
     }
   }

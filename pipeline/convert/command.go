@@ -32,7 +32,7 @@ file is, DIR/failed_report.json which failed, and why.
 
 With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are in pawl.yaml, under llm.`,
 		Example: "pawl convert report.docx\npawl convert docs --out markdown\npawl convert docs --out markdown --llm local/small",
-		MinArgs: 1, MaxArgs: -1, Args: "files or folders", Run: execute,
+		MinArgs: 1, MaxArgs: -1, Args: "files or folders", Run: execute, Commands: []pipeline.Command{runsCommand()},
 		Flags: []pipeline.Flag{
 			{Name: "out", Doc: "write a tree of Markdown files to `DIR`"},
 			{Name: "llm", Doc: "improve the Markdown by `PROVIDER/MODEL`"},
@@ -204,6 +204,11 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 	board := in.Board(r.boardLines, r.boardLine)
 	err = r.carryOut(ctx, in)
 	board.Stop()
+	state := done
+	if err != nil {
+		state = interrupted
+	}
+	r.note(state)
 	s := r.summary()
 	if err := answer(in, s, s.print); err != nil {
 		return err

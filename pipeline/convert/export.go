@@ -61,8 +61,9 @@ func (r *run) exportLoop(stop <-chan struct{}) {
 				if err := r.export(context.Background()); err != nil {
 					r.log.Warn("state.json was not written", "error", err)
 				}
-				last = now
 			}
+			last = now
+			r.note(running)
 		}
 	}
 }

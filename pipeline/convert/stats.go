@@ -61,17 +61,21 @@ func (s *Summary) print(w io.Writer) error {
 // inUse returns how many requests or conversions run.
 func (r *run) inUse() int64 { return r.hand.count(func(f *held) bool { return f.inWork }) }
 
+// window returns how many requests or conversions may run now.
+func (r *run) window() int {
+	if r.limit == nil {
+		return r.most
+	}
+	return max(int(r.limit.Snapshot().Window), 1) // what it has learned
+}
+
 // boardLines are what a terminal shows.
 func (r *run) boardLines() []string {
 	s := r.summary()
-	limit := r.most
-	if r.limit != nil {
-		limit = max(int(r.limit.Snapshot().Window), 1) // what it has learned
-	}
 	lines := []string{
 		fmt.Sprintf("documents    %d of %s   %.0f/min   ETA %s", s.Completed+s.Unchanged+s.PermanentFailure, r.total(),
 			s.DocumentsPerMinute, r.eta(&s)),
-		fmt.Sprintf("concurrency  %d/%d (limit/in use)   failed %d (%d for good)", limit, r.inUse(),
+		fmt.Sprintf("concurrency  %d/%d (limit/in use)   failed %d (%d for good)", r.window(), r.inUse(),
 			r.stats.errors.Load(),
 			s.PermanentFailure),
 	}
