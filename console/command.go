@@ -166,6 +166,7 @@ func (f *commandForm) Allowed() bool { return !f.Changes || f.V.May(api.Operator
 
 // commandFormats are what templates of commands, and of what is beside the store, write with.
 var commandFormats = template.FuncMap{
+	"limit":     limitNow,
 	"hasPrefix": strings.HasPrefix, "trimPrefix": strings.TrimPrefix, "clip": clip,
 	"gone": func(alive *bool) bool { return alive != nil && !*alive },
 }

@@ -33,7 +33,7 @@ func pipelineList(v *view) (any, error) {
 		return nil, err
 	}
 	if v.Query("cursor") == "" {
-		d.Pipelines = append(d.Pipelines, v.byCommand()...)
+		d.Pipelines = append(d.Pipelines, byCommand(v)...)
 	}
 	_, err = v.look("kafka health", nil)
 	d.Kafka = err == nil
@@ -62,7 +62,7 @@ func pipelinePage(v *view) (any, error) {
 	if _, err := v.get(&all, nil, "/pipelines"); err != nil {
 		return nil, err
 	}
-	all = append(all, v.byCommand()...)
+	all = append(all, byCommand(v)...)
 	if i := slices.IndexFunc(all, func(p operate.Pipeline) bool { return p.Name == name }); i >= 0 {
 		return v.pipeline(&all[i])
 	}
@@ -70,7 +70,7 @@ func pipelinePage(v *view) (any, error) {
 }
 
 // byCommand are the runs of pawl crawl and pawl convert on the store. No daemon records them: they have no state.
-func (v *view) byCommand() (all []operate.Pipeline) {
+func byCommand(v *view) (all []operate.Pipeline) {
 	topics, err := v.topics()
 	if err != nil {
 		return nil // the store has no topics to tell of
@@ -115,7 +115,7 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 			d.Rows = append(d.Rows, all.Rows[i])
 		}
 	}
-	d.Workers = v.servants(p.Topics...)
+	d.Workers = servants(v, p.Topics...)
 	commands, err := v.commands(p.Kind)
 	if err != nil {
 		return nil, err

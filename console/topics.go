@@ -118,12 +118,12 @@ func topicPage(v *view) (any, error) {
 		}
 		d.Keys, d.Looked, d.Next = tallies(keys), len(line), line[:min(len(line), 10)]
 	}
-	d.Workers = v.servants(name)
+	d.Workers = servants(v, name)
 	return d, nil
 }
 
 // servants are the workers of topics. Somebody who is for some topics only does not see them.
-func (v *view) servants(topics ...string) (all []servant) {
+func servants(v *view, topics ...string) (all []servant) {
 	var workers []operate.Worker
 	if _, err := v.cached(&workers, nil, "/workers"); err != nil {
 		return nil
@@ -141,8 +141,8 @@ func (v *view) servants(topics ...string) (all []servant) {
 	return all
 }
 
-// Limit is what a limit lets through now; empty while it lets everything through.
-func (v *view) Limit(l roster.Limit) string {
+// limitNow is what a limit lets through now; empty while it lets everything through.
+func limitNow(v *view, l roster.Limit) string {
 	var all []string
 	if l.PerSecond > 0 {
 		all = append(all, fmt.Sprintf("%.3g/s", l.PerSecond))

@@ -43,7 +43,8 @@ func (r *run) note(state string) {
 		Summary: r.summary()})
 	sum := sha256.Sum256([]byte(r.out))
 	if err == nil {
-		_, err = r.marks.PutState(context.Background(), runsPrefix+hex.EncodeToString(sum[:]), value, store.AnyVersion, r.id)
+		key := runsPrefix + hex.EncodeToString(sum[:])
+		_, err = r.marks.PutState(context.Background(), key, value, store.AnyVersion, r.id)
 	}
 	if err != nil {
 		r.log.Warn("the state of the run was not written", "error", err)
