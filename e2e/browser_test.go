@@ -94,11 +94,7 @@ func TestConsoleInABrowser(t *testing.T) {
 func consoleWithLife(t *testing.T) (base string) {
 	t.Helper()
 	in := newIncident(t, shown)
-	in.start()
-	m := regexp.MustCompile(`the API is served" listen=([0-9.:]+)`).FindStringSubmatch(in.must("cat up.err"))
-	if m == nil {
-		t.Fatal("the daemon serves no API")
-	}
+	base = in.startConsole()
 	in.must(`pawl send reports '{"customer":"ann"}' -q
 		pawl topics pause reports --reason "the printer is on fire"
 		for i in 1 2 3 4 5 6; do echo "{\"id\":\"m$i\",\"key\":\"customer-$((i % 2))\",\"body\":\"{\\\"to\\\":\\\"ann$i\\\"}\"}"; done |
@@ -110,6 +106,17 @@ func consoleWithLife(t *testing.T) (base string) {
 	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
 	in.must(`pawl dead replay m1 m2 -q`)
 	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
+	return base
+}
+
+// startConsole starts the daemon, and returns where its console is.
+func (in *incident) startConsole() (base string) {
+	in.Helper()
+	in.start()
+	m := regexp.MustCompile(`the API is served" listen=([0-9.:]+)`).FindStringSubmatch(in.must("cat up.err"))
+	if m == nil {
+		in.Fatal("the daemon serves no API")
+	}
 	return "http://" + m[1] + "/console/"
 }
 

@@ -45,10 +45,13 @@
     if ($('#live[data-soon]')) setTimeout(refresh, 700);
   }
 
-  // Nothing moves while somebody writes, selects, or has a form open.
+  // Nothing moves while somebody clicks, writes, selects, or has a form open.
+  let down = false;
+  document.addEventListener('pointerdown', () => { down = true; });
+  for (const end of ['click', 'pointercancel', 'dragend']) document.addEventListener(end, () => { down = false; });
   function busy() {
     const live = $('#live'), a = document.activeElement, s = getSelection();
-    return !live || $('details.action[open], dialog[open]') || $('input[type=checkbox]:checked:not([data-calm]), .tree details:not([open])', live) ||
+    return down || !live || $('details.action[open], dialog[open]') || $('input[type=checkbox]:checked:not([data-calm]), .tree details:not([open])', live) ||
       (a && live.contains(a) && a.matches('input, textarea, select')) ||
       (s && !s.isCollapsed && live.contains(s.anchorNode));
   }
@@ -154,6 +157,6 @@
     if (!e.target.matches('details.action') || !e.target.open) return;
     for (const d of all('details.action[open]')) if (d !== e.target) d.open = false;
     const first = $('input:not([type=hidden]), textarea', e.target);
-    if (first) first.focus();
+    if (first) { first.focus(); first.select(); }
   }, true);
 })();
