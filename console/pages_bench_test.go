@@ -14,6 +14,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/postgres"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
 
@@ -21,7 +22,8 @@ import (
 const pageBar = 200 * time.Millisecond
 
 // BenchmarkPages makes each page of a store with 100,000 waiting messages and a tenth as many dead letters;
-// PAWL_PAGES is another number. With PAWL_BARS a page that takes longer than the bar fails.
+// PAWL_PAGES is another number, and PAWL_PAGES_POSTGRES the URL of an empty database that is filled in place of a file. With
+// PAWL_BARS a page that takes longer than the bar fails.
 func BenchmarkPages(b *testing.B) {
 	waiting := 100_000
 	if text := os.Getenv("PAWL_PAGES"); text != "" {
@@ -31,7 +33,13 @@ func BenchmarkPages(b *testing.B) {
 		}
 		waiting = n
 	}
-	s, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(b.TempDir(), "pages.db")})
+	var s store.Store
+	var err error
+	if url := os.Getenv("PAWL_PAGES_POSTGRES"); url != "" {
+		s, err = postgres.Open(b.Context(), postgres.Config{URL: url, AutoMigrate: true})
+	} else {
+		s, err = sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(b.TempDir(), "pages.db")})
+	}
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -13,6 +13,9 @@ import (
 // peekAhead bounds how many messages are looked at, with their bodies, to put them in order.
 const peekAhead = 1000
 
+// mostLookups is how many messages are read again one by one.
+const mostLookups = 20
+
 // glimpse is what the order of a topic needs to know of a message.
 type glimpse struct {
 	id      string
@@ -52,8 +55,8 @@ func upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) 
 	}
 	ids = ids[:min(n, len(ids))]
 	read := reread
-	if s, ok := i.(store.Store); ok && !store.Can(s, store.CanLookup) {
-		read = relist // each look-up reads the topic
+	if s, ok := i.(store.Store); len(ids) > mostLookups || ok && !store.Can(s, store.CanLookup) {
+		read = relist // look-ups one by one take longer, or each reads the topic
 	}
 	found, err := read(ctx, i, topic.Name, ids)
 	if err != nil {

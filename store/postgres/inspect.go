@@ -23,7 +23,7 @@ type inspector struct {
 const (
 	heldSolo = `held AS MATERIALIZED (SELECT l AS lane FROM @claim c, unnest(c.lanes) l WHERE l > 0 AND (c.gone IS NULL OR l <> ALL (c.gone)))`
 	stateOfM = `CASE WHEN h.lane IS NOT NULL OR l.token > 0 AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) THEN 'leased'
-		WHEN l.token <= 0 AND (m.lane > 0 OR NOT EXISTS (SELECT FROM @msg b WHERE b.lane = m.lane AND b.seq < m.seq)) THEN 'delayed'
+		WHEN coalesce(l.token, 1) <= 0 AND (m.lane > 0 OR NOT EXISTS (SELECT FROM @msg b WHERE b.lane = m.lane AND b.seq < m.seq)) THEN 'delayed'
 		ELSE 'waiting' END`
 	// listKeys: $1 topic (0: any), $2 key (empty: any), $3 state (empty: any), $4
 	// limit, and after which topic, rank and seq: $5, $6, $7.
@@ -32,6 +32,10 @@ const (
 	// joins it when it is due.
 	listLane = listOf + `(SELECT o.* FROM @msg o WHERE o.lane = $8::bigint
 		UNION ALL SELECT o.* FROM @lease j JOIN @msg o ON o.lane = j.lane WHERE j.token = -1) m` + listWhere
+	// listLeased is the same of what is leased, however much waits.
+	listLeased = listOf + `(SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM held c JOIN @msg o ON o.lane = c.lane
+		UNION SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM @lease j JOIN @msg o ON o.lane = j.lane AND o.seq BETWEEN j.first AND j.last
+		WHERE j.token > 0) m` + listWhere
 	listOf = `WITH ` + heldSolo + `
 		SELECT m.lane, m.seq, t.name, m.rank FROM `
 	listWhere = ` JOIN @topic t ON t.id = m.topic
@@ -81,9 +85,12 @@ func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Re
 			s.listAcked(ctx, topic, f, yield)
 			return
 		}
-		after, given := listKey{}, 0
+		after, given, ahead := listKey{}, 0, keyPage
+		if f.Limit > 0 && f.OlderThan == 0 { // hardly one of them is left out
+			ahead = min(f.Limit, keyPage)
+		}
 		for {
-			keys, err := s.keys(ctx, topic, f, after)
+			keys, err := s.keys(ctx, topic, f, after, ahead)
 			if err != nil {
 				yield(store.Record{}, err)
 				return
@@ -93,7 +100,7 @@ func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Re
 					return
 				}
 			}
-			if len(keys) < keyPage {
+			if len(keys) < ahead {
 				return
 			}
 			after = keys[len(keys)-1]
@@ -114,10 +121,13 @@ func (s *inspector) listed(topic string) (id int32, there bool) {
 	return t.id, true
 }
 
-func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey) (keys []listKey, err error) {
+func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey, ahead int) (keys []listKey, err error) {
 	sql, args := listKeys, [][]byte{
-		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(keyPage),
+		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(int64(ahead)),
 		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
+	}
+	if f.State == store.Leased {
+		sql = listLeased
 	}
 	if of := s.topics.named(f.Topic); topic != 0 && len(f.Key) > 0 && of != nil && of.Order == store.OrderKey {
 		sql, args = listLane, append(args, int8Value(sqlstore.KeyLane(int64(topic), f.Key)))
