@@ -22,8 +22,8 @@ import (
 const pageBar = 200 * time.Millisecond
 
 // BenchmarkPages makes each page of a store with 100,000 waiting messages and a tenth as many dead letters;
-// PAWL_PAGES is another number, and PAWL_PAGES_POSTGRES the URL of an empty database that is filled in place of a file. With
-// PAWL_BARS a page that takes longer than the bar fails.
+// PAWL_PAGES is another number, and PAWL_PAGES_POSTGRES the URL of an empty database that is filled in place of a file.
+// With PAWL_BARS a page that takes longer than the bar fails.
 func BenchmarkPages(b *testing.B) {
 	waiting := 100_000
 	if text := os.Getenv("PAWL_PAGES"); text != "" {

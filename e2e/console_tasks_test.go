@@ -155,6 +155,17 @@ func TestTasksOfAnOperator(t *testing.T) {
 	command(p.browser, emulation.SetDeviceMetricsOverride,
 		emulation.SetDeviceMetricsOverrideParams{Width: 1440, Height: 900, DeviceScaleFactor: 1})
 
+	p.replays(in)
+	p.resumes(in)
+	p.unblocks(in)
+	p.stops(in)
+	p.looksUp(in)
+	p.drains(in)
+}
+
+// replays replays the mails of one customer with a corrected field, at 5 a second.
+func (p *person) replays(in *incident) {
+	p.Helper()
 	p.begins()
 	p.sees("mail: 7 died in the last hour")
 	p.click("mail: 7 died")
@@ -173,7 +184,11 @@ func TestTasksOfAnOperator(t *testing.T) {
 	p.sees("Done", "6 / 6", "5/s", "Nothing of it has died again so far.")
 	p.ends("replay the mails of a customer with a corrected field")
 	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "1")
+}
 
+// resumes finds who paused a topic, and resumes it.
+func (p *person) resumes(in *incident) {
+	p.Helper()
 	p.begins()
 	p.sees("orders: paused by")
 	p.click("orders: paused by")
@@ -184,7 +199,11 @@ func TestTasksOfAnOperator(t *testing.T) {
 	p.sees("Done: topics resume")
 	p.ends("find who paused a topic, and resume it")
 	in.until("pawl audit ls -o jsonl", `…"topics resume"…the count is done…`)
+}
 
+// unblocks finds what blocks a key.
+func (p *person) unblocks(_ *incident) {
+	p.Helper()
 	p.begins()
 	p.presses("/", "/")
 	p.types("holiday")
@@ -195,7 +214,11 @@ func TestTasksOfAnOperator(t *testing.T) {
 	p.click("poison")
 	p.sees("not a picture", "Attempt 1", "retry")
 	p.ends("find what blocks a key")
+}
 
+// stops stops a poison message.
+func (p *person) stops(in *incident) {
+	p.Helper()
 	p.begins()
 	p.click("images")
 	p.clickOn("main a", "delayed: 1")
@@ -207,13 +230,21 @@ func TestTasksOfAnOperator(t *testing.T) {
 	p.sees("Done: cancel", "images")
 	p.ends("stop a poison message")
 	in.until("pawl topics ls images -o json", `…"acked_total":1…`)
+}
 
+// looksUp looks up whether the report of last night ran.
+func (p *person) looksUp(_ *incident) {
+	p.Helper()
 	p.begins()
 	p.click("Schedules")
 	p.click("nightly")
 	p.sees("at 02:30", "backfill", "done")
 	p.ends("see whether tonight's report ran")
+}
 
+// drains drains a worker.
+func (p *person) drains(in *incident) {
+	p.Helper()
 	in.must("pawl work thumbs --exec cat >/dev/null 2>&1 & echo $! >work.pid")
 	in.until("pawl workers ls -o jsonl | grep -c thumbs", "1")
 	owner := strings.TrimSpace(in.must(`pawl workers ls -o jsonl | grep thumbs | sed -E 's/.*"owner":"[^"]*[/]([^"]*)".*/\1/'`))

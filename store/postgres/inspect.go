@@ -121,7 +121,8 @@ func (s *inspector) listed(topic string) (id int32, there bool) {
 	return t.id, true
 }
 
-func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey, ahead int) (keys []listKey, err error) {
+func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey, ahead int) (keys []listKey,
+	err error) {
 	sql, args := listKeys, [][]byte{
 		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(int64(ahead)),
 		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
