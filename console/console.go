@@ -164,7 +164,8 @@ func (k *Console) routes() *http.ServeMux {
 			mux.HandleFunc(method+" "+s.base+path, k.handle(s, &p))
 		}
 		mux.HandleFunc("GET "+s.base+"/live", k.live(s))
-		mux.HandleFunc("POST "+s.base+"/do/", k.handle(s, &page{path: "/do/", method: http.MethodPost, file: "tried", show: act}))
+		mux.HandleFunc("POST "+s.base+"/do/", k.handle(s,
+			&page{path: "/do/", method: http.MethodPost, file: "tried", show: act}))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		v := k.view(w, r, k.shops[0], &page{path: r.URL.Path})

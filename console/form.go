@@ -26,8 +26,8 @@ type action struct {
 }
 
 // input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no, d a
-// duration such as 10m that is sent as seconds, j JSON, l texts and h headers, one a line, p a name in the path. Dots go into objects:
-// s:filter.topic.
+// duration such as 10m that is sent as seconds, j JSON, l texts and h headers, one a line, p a name in the path. Dots go
+// into objects: s:filter.topic.
 type input struct {
 	Name, Label, Value, Hint string
 	Kind                     string // text, hidden, area, check
@@ -123,7 +123,7 @@ func act(v *view) (any, error) {
 		return nil, &api.Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request",
 			Detail: v.T("Type %s to go on.", sure)}
 	}
-	path, err := v.named(path)
+	path, err := fillIn(path, v.r.PostForm)
 	if err != nil {
 		return nil, err
 	}
@@ -146,14 +146,14 @@ func act(v *view) (any, error) {
 	return nil, v.back(v.r.PostForm.Get("back"))
 }
 
-// named puts the names that a form asks for into a path: p:name is {name}.
-func (v *view) named(path string) (string, error) {
-	for field := range v.r.PostForm {
+// fillIn puts the names that a form asks for into a path: p:name is {name}.
+func fillIn(path string, form url.Values) (string, error) {
+	for field := range form {
 		name, ok := strings.CutPrefix(field, "p:")
 		if !ok {
 			continue
 		}
-		value := strings.TrimSpace(v.r.PostForm.Get(field))
+		value := strings.TrimSpace(form.Get(field))
 		if value == "" || value == "." || value == ".." {
 			return "", &api.Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request",
 				Detail: name + " is missing", Fields: []wire.Fault{{Field: name, Why: "is missing"}}}

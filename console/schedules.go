@@ -139,7 +139,8 @@ func schedulePage(v *view) (any, error) {
 	d.Recent, err = v.past(name, 100)
 	d.Past = inOrder(d.Recent)
 	d.Forms = append(d.Forms, v.Act(v.T("Backfill"), api.Operator, "/v1/schedules/%s/backfill", name).
-		Field("s:since", v.T("From"), "", "2026-01-01T00:00:00Z").Field("s:until", v.T("Until"), "", "2026-02-01T00:00:00Z").
+		Field("s:since", v.T("From"), "", "2026-01-01T00:00:00Z").
+		Field("s:until", v.T("Until"), "", "2026-02-01T00:00:00Z").
 		Field("n:rate", v.T("Per second"), "", "").Check("b:dry_run", v.T("Dry run")))
 	if s.Origin != cron.OriginFile {
 		d.Forms = append(d.Forms, v.putSchedule(v.T("Write anew"), name))

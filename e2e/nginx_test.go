@@ -27,52 +27,7 @@ func TestNginxPage(t *testing.T) {
 	}
 	_, block, _ := strings.Cut(string(page), "```nginx\n")
 	block, _, _ = strings.Cut(block, "```")
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	behind := func(name, access string) (front string) {
-		own, front := freeAddress(t), freeAddress(t)
-		file := write(name+".yaml", "store: \"sqlite:"+filepath.Join(dir, name+".db")+"\"\nconsole: {}\napi:\n  listen: "+own+
-			"\n  base_path: /pawl\n"+access)
-		temp := ""
-		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-			temp += kind + "_temp_path " + filepath.Join(dir, kind) + ";\n"
-		}
-		conf := write(name+".conf", "daemon off; pid "+filepath.Join(dir, name+".pid")+
-			"; error_log stderr;\nevents {}\nhttp { access_log off;\n"+temp+
-			"server { listen "+front+";\n"+strings.Replace(block, "127.0.0.1:8470", own, 1)+"}}\n")
-		for _, c := range []*exec.Cmd{exec.Command("pawl", "api", "--config", file), exec.Command(nginx, "-c", conf)} {
-			var said bytes.Buffer
-			c.Stderr = &said
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				_ = c.Process.Signal(os.Interrupt)
-				_ = c.Wait()
-				if t.Failed() {
-					t.Logf("%s", &said)
-				}
-			})
-		}
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-			r, err := http.Get("http://" + front + "/pawl/v1/openapi.json") //nolint:gosec // of this test
-			if err == nil {
-				_ = r.Body.Close()
-			}
-			if err == nil && r.StatusCode < http.StatusInternalServerError {
-				return "http://" + front + "/pawl"
-			}
-			if time.Now().After(end) {
-				t.Fatal("nginx or the API does not answer", err)
-			}
-		}
-	}
+	behind := func(name, access string) string { return behindNginx(t, nginx, block, name, access) }
 	front := behind("tokens", "  tokens:\n    - {name: w, token: worker-secret, role: worker}\n"+
 		"    - {name: o, token: operator-secret, role: operator}\n")
 	ask := func(method, path, secret, kind, body string) *http.Response {
@@ -122,5 +77,55 @@ func TestNginxPage(t *testing.T) {
 	front = behind("open", "")
 	if a := ask("GET", "/v1/topics", "any", "", ""); a.StatusCode != http.StatusForbidden {
 		t.Errorf("without tokens: %s", a.Status)
+	}
+}
+
+// behindNginx starts an API that takes those in whom access names, and nginx with a block before it. It returns the
+// URL in front of both.
+func behindNginx(t *testing.T, nginx, block, name, access string) string {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	own, front := freeAddress(t), freeAddress(t)
+	file := write(name+".yaml", "store: \"sqlite:"+filepath.Join(dir, name+".db")+"\"\nconsole: {}\napi:\n  listen: "+
+		own+"\n  base_path: /pawl\n"+access)
+	var folders strings.Builder
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		folders.WriteString(kind + "_temp_path " + filepath.Join(dir, kind) + ";\n")
+	}
+	conf := write(name+".conf", "daemon off; pid "+filepath.Join(dir, name+".pid")+
+		"; error_log stderr;\nevents {}\nhttp { access_log off;\n"+folders.String()+
+		"server { listen "+front+";\n"+strings.Replace(block, "127.0.0.1:8470", own, 1)+"}}\n")
+	for _, c := range []*exec.Cmd{exec.Command("pawl", "api", "--config", file), exec.Command(nginx, "-c", conf)} {
+		var said bytes.Buffer
+		c.Stderr = &said
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = c.Process.Signal(os.Interrupt)
+			_ = c.Wait()
+			if t.Failed() {
+				t.Logf("%s", &said)
+			}
+		})
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		r, err := http.Get("http://" + front + "/pawl/v1/openapi.json") //nolint:gosec // of this test
+		if err == nil {
+			_ = r.Body.Close()
+		}
+		if err == nil && r.StatusCode < http.StatusInternalServerError {
+			return "http://" + front + "/pawl"
+		}
+		if time.Now().After(end) {
+			t.Fatal("nginx or the API does not answer", err)
+		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/observe"
-	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/observe/logs"
 )
 
@@ -86,9 +85,12 @@ func Log(ctx context.Context, c LogConfig) LogResult {
 
 // settle waits until nothing waits for a sink.
 func settle(ctx context.Context, log *logs.Log, patience time.Duration) {
-	waits := func(f figures.LogSink) bool { return f.Lag > 0 }
 	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		if !slices.ContainsFunc(log.Figures(), waits) {
+		waits := false
+		for _, f := range log.Figures() {
+			waits = waits || f.Lag > 0
+		}
+		if !waits {
 			return
 		}
 	}

@@ -63,7 +63,7 @@ func TestOffered(t *testing.T) {
 }
 
 // TestOfferedCommandsHaveAPage looks for the page of the console on which each command that changes something has its
-// form: the pages of pipelines make one for every command of theirs. Schedules and the state have routes of the API instead.
+// form: the pages of pipelines make one for every command of theirs. Schedules and the state have routes instead.
 func TestOfferedCommandsHaveAPage(t *testing.T) {
 	elsewhere := map[string]string{
 		"reclaim": "the page of workers takes back what one of them holds",
