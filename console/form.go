@@ -25,9 +25,9 @@ type action struct {
 	Sure              string // what has to be typed
 }
 
-// input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no, d a
-// duration such as 10m that is sent as seconds, j JSON, l texts and h headers, one a line, p a name in the path. Dots go
-// into objects: s:filter.topic.
+// input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no,
+// d a duration such as 10m that is sent as seconds, j JSON, l texts and h headers, one a line, p a name in the path.
+// Dots go into objects: s:filter.topic.
 type input struct {
 	Name, Label, Value, Hint string
 	Kind                     string // text, hidden, area, check
