@@ -111,6 +111,9 @@ var pieces = regexp.MustCompile(`<[^<>]*>|[{}]|\\[a-z]+-?[0-9]*|"[^"]*"|[^<>{}\\
 // changed removes, repeats, moves, exchanges or wraps pieces of a text: tags and text, groups and words of RTF, strings
 // of JSON. A piece that opens an element or a group is taken with all in it.
 func changed(text string, step []byte) string {
+	if len(text) > 1<<20 { // it was repeated within itself
+		return text
+	}
 	all := pieces.FindAllString(text, -1)
 	if len(step) < 4 || len(all) < 2 || len(all) > 4000 {
 		return text

@@ -34,6 +34,8 @@ type request struct {
 	Bodies []string `json:"bodies,omitempty"`
 	// Stale is how many pages in a row that led here said nothing new, and had links that are longer than their URLs.
 	Stale int `json:"stale,omitempty"`
+	// Empty is how many pages in a row that led here said nothing new.
+	Empty int `json:"empty,omitempty"`
 	// Cookies tells that the page with the link, or the redirect, set some: they must be known before it is
 	// fetched.
 	Cookies bool `json:"cookies,omitempty"`
@@ -261,6 +263,7 @@ const (
 	whyDeep     = "deeper than depth"
 	whyNoFollow = "its page says nofollow"
 	whySame     = "its page has the content of one that led to it"
+	whyText     = "its page has the text of others"
 	whyStale    = "nothing new on the pages that lead to it"
 	whyDull     = "nothing new on the host"
 )
@@ -330,7 +333,7 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *an
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
 	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Bodies: r.Bodies,
-		Stale: r.Stale, Cookies: r.Cookies || a.setsCookies()}))
+		Stale: r.Stale, Empty: r.Empty, Cookies: r.Cookies || a.setsCookies()}))
 	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
@@ -365,6 +368,8 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 		why = whyNoFollow
 	case repeated:
 		why = whySame
+	case c.news.again(site(u), &p.words):
+		why = whyText
 	}
 	if why != "" {
 		o.LeftOut.add(why, p.links...)
@@ -375,7 +380,7 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Bodies: bodies,
 				Cookies: a.setsCookies()}
 			if stale {
-				to.Stale = r.Stale
+				to.Stale, to.Empty = r.Stale, r.Empty+1
 				if longer(u, link) {
 					to.Stale++
 				}
@@ -411,7 +416,7 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 	case c.tires(link, to.Stale):
 		why = whyDull
 	default:
-		why = trap(link, to.Alike)
+		why = trap(link, to.Alike, to.Empty)
 	}
 	switch {
 	case why != "":

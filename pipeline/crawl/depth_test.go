@@ -80,7 +80,7 @@ func TestSitesWithoutEnd(t *testing.T) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
 		of[first]++
 	}
-	if of["cal"] < 50 || of["cal"] > 12*(maxYears+2) || of["s"] > 2*maxSegments+2 || of["down"] > maxSegments {
+	if of["cal"] < maxEmpty || of["cal"] > maxEmpty+2 || of["s"] > 2*maxSegments+2 || of["down"] > maxSegments {
 		t.Errorf("%v", of)
 	}
 }

@@ -13,12 +13,17 @@ import (
 // Bounds of pages that say nothing new. A menu repeats on every page of a site, so pages are compared by the groups of
 // three words that no page of their host had before: fewer than fewNews are no news. Pages may say nothing new and be
 // worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
-// maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such.
+// maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such. Those of a
+// calendar are left out after maxEmpty in a row. The links of a page whose text, of enoughWords, maxSame pages had
+// before it are those of the others.
 const (
-	fewNews  = 4
-	fewStale = 2
-	maxStale = 4
-	maxDull  = 500
+	fewNews     = 4
+	fewStale    = 2
+	maxStale    = 4
+	maxDull     = 500
+	maxEmpty    = 36
+	enoughWords = 20
+	maxSame     = 3
 )
 
 // maxNews bounds the groups of words that a process remembers in newsBits bits, one each.
@@ -34,6 +39,22 @@ type news struct {
 	seed maphash.Seed
 	bits []uint64
 	n    int
+	same map[uint64]int // how many pages had a text
+}
+
+// again reports whether enough pages of a host had the text of a page before it.
+func (s *news) again(host string, w *words) bool {
+	if w.n < enoughWords {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.same == nil || len(s.same) > maxSeen {
+		s.same = map[uint64]int{}
+	}
+	of := maphash.Comparable(wordSeed, [2]uint64{maphash.String(wordSeed, host), w.all})
+	s.same[of]++
+	return s.same[of] > maxSame
 }
 
 // add records the groups of a page of a host, and returns how many of them are new.
@@ -65,6 +86,8 @@ var wordSeed = maphash.MakeSeed()
 // words are the groups of a page, by their hashes.
 type words struct {
 	own    []string // of the URL of the page, in order
+	n      int
+	all    uint64 // of all words, those with digits too, and pictures
 	last   [2]uint64
 	groups []uint64
 }
@@ -78,8 +101,12 @@ func wordsOf(at *url.URL) words {
 }
 
 // add takes a text. Words with digits are left out, as times and counters are, and so are those of the page's URL.
+// A group is within one text, so that the order of texts is no news.
 func (w *words) add(text []byte) {
+	w.last = [2]uint64{}
 	for word := range bytes.FieldsFuncSeq(text, notWord) {
+		w.n++
+		w.all = maphash.Comparable(wordSeed, [2]uint64{w.all, maphash.Bytes(wordSeed, word)})
 		if bytes.ContainsAny(word, "0123456789") {
 			continue
 		}
@@ -95,6 +122,7 @@ func (w *words) add(text []byte) {
 // picture takes a picture, which is news.
 func (w *words) picture(src string) {
 	of := maphash.String(wordSeed, src)
+	w.all = maphash.Comparable(wordSeed, [2]uint64{w.all, of})
 	for i := range uint64(fewNews) {
 		w.groups = append(w.groups, of+i)
 	}
@@ -108,9 +136,16 @@ func longer(page, link *url.URL) bool {
 	return strings.Count(link.Path, "/") > strings.Count(page.Path, "/") || parameters(link) > parameters(page)
 }
 
-// repeats reports whether a path has the same segments three times in a row, other than numbers.
+// repeats reports whether a path has the same segments three times in a row, or six made of half as many, other than
+// numbers.
 func repeats(path string) bool {
 	all := strings.Split(strings.Trim(path, "/"), "/")
+	words := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return strings.Trim(s, "0123456789") == "" })
+	n := len(words)
+	slices.Sort(words)
+	if n >= 6 && 2*len(slices.Compact(words)) <= n {
+		return true
+	}
 	for n := 1; n <= len(all)/3; n++ {
 		for i := 0; i+3*n <= len(all); i++ {
 			part := all[i : i+n]

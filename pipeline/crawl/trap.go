@@ -13,9 +13,10 @@ import (
 )
 
 // Bounds of what a site without end is given: how many pages in a row may have URLs of one shape, each reached from the
-// one before, how long a URL may be, how many segments its path may have, and how many years ahead a calendar goes.
+// one before, if none says anything new, how many if some do, how long a URL may be, how many segments its path may have, and how many years ahead a calendar goes.
 const (
 	maxAlike    = 1000
+	maxNewAlike = 10_000
 	maxURL      = 4096
 	maxSegments = 64
 	maxYears    = 5
@@ -23,12 +24,12 @@ const (
 
 // trap says why a URL is one of a site without end: of a calendar, or a link that is relative by mistake and grows with
 // every step; "": it is not.
-func trap(u *url.URL, alike int) (why string) {
+func trap(u *url.URL, alike, empty int) (why string) {
 	path := u.EscapedPath()
 	switch {
 	case len(path)+len(u.RawQuery) > maxURL || strings.Count(path, "/") > maxSegments:
 		return "the URL is too long"
-	case alike > maxAlike:
+	case alike > maxAlike && empty > maxAlike || alike > maxNewAlike:
 		return "too many URLs of one shape"
 	case repeats(path):
 		return "the path repeats itself"
@@ -37,6 +38,9 @@ func trap(u *url.URL, alike int) (why string) {
 	if m := month.FindStringSubmatch(u.RequestURI()); m != nil && alike > 0 {
 		if year, _ := strconv.Atoi(m[1] + m[2]); year > time.Now().Year()+maxYears { // four digits
 			return "a calendar years ahead"
+		}
+		if empty > maxEmpty {
+			return "a calendar without anything new"
 		}
 	}
 	return ""

@@ -86,6 +86,45 @@ func TestCrawlFindsPagesWithoutWords(t *testing.T) {
 	}
 }
 
+// A calendar ends years ahead, and where nothing is in it; a sequence of pages ends much later.
+func TestTraps(t *testing.T) {
+	for _, c := range []struct {
+		url          string
+		alike, empty int
+		want         string
+	}{
+		{"http://a/9999/01/", 1, 0, "a calendar years ahead"}, {"http://a/9999/01/", 0, 0, ""},
+		{"http://a/c?y=1999&m=2", 1, maxEmpty + 1, "a calendar without anything new"},
+		{"http://a/c?y=1999&m=2", 1, maxEmpty, ""}, {"http://a/p/7", 1, maxEmpty + 1, ""},
+		{"http://a/p/7", maxAlike + 1, maxAlike + 1, "too many URLs of one shape"}, {"http://a/p/7", maxAlike + 1, 9, ""},
+		{"http://a/p/7", maxNewAlike + 1, 0, "too many URLs of one shape"},
+		{"http://a/x/y/x/z/y/z", 0, 0, "the path repeats itself"},
+		{"http://a/x/y/x/z/y/v", 0, 0, ""}, {"http://a/1/2/1/2/1/2", 0, 0, ""},
+	} {
+		u, err := url.Parse(c.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := trap(u, c.alike, c.empty); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// Links with ids that are made up anew lead to pages that were there.
+func TestCrawlOfPagesInNewGuises(t *testing.T) {
+	prose := strings.Repeat("the page says some words ", 5)
+	w := newWeb(t, nil)
+	w.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text("text/html", prose+fmt.Sprintf(`<a href="/%[1]s/list">a</a><a href="/p?s=%[1]s">b</a>`, rand.Text()))(w, r)
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	sum, got, err := r.run(t.Context(), w.URL)
+	if err != nil || len(got) < 4 || len(got) > 40 || sum.LeftOut[whyText].Count == 0 {
+		t.Errorf("%v, %d pages: %+v", err, len(got), sum)
+	}
+}
+
 // Once a host has had many pages in a row that say nothing new, requests that such pages led to are not made.
 func TestCrawlLeavesADullHost(t *testing.T) {
 	c := newCrawler("crawl", "run", Defaults(), nil)
