@@ -35,6 +35,10 @@ func csvFormat() format {
 	return format{names: "csv, tsv", kept: append(proofs("a.csv",
 		"a table", "a,b\n1,2\n", table,
 		"any separator", "a;b\n1;\"x;\ny|\"\n", "| a | b |\n| --- | --- |\n| 1 | x;<br>y\\| |\n",
+		"any separator", "name;price\nrope;1,50\ntape, wide;2,75\n",
+		"| name | price |\n| --- | --- |\n| rope | 1,50 |\n| tape, wide | 2,75 |\n",
+		"any separator", "name\tsize\nrope, long\t2\n", "| name | size |\n| --- | --- |\n| rope, long | 2 |\n",
+		"any separator", "A title\na,b\n1,2\n", "| A title |  |\n| --- | --- |\n| a | b |\n| 1 | 2 |\n",
 		"text in any charset", "caf\xe9,b\n1,2\n", "| café | b |\n| --- | --- |\n| 1 | 2 |\n",
 	), proofs("a.tsv", "a table", "a\tb\n1\t2\n", table)...)}
 }

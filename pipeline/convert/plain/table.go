@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
@@ -95,31 +96,46 @@ func separator(text string) rune {
 	if rest, ok := strings.CutPrefix(text, "sep="); ok && rest != "" {
 		return rune(rest[0])
 	}
-	best, most := ',', 0
+	best, most := ',', 0.0
 	for _, c := range []rune{',', ';', '\t', '|'} {
-		fewest, quoted, n := -1, false, 0
-		for _, r := range text[:min(len(text), 8192)] {
-			switch {
-			case r == '"':
-				quoted = !quoted
-			case quoted:
-			case r == c:
-				n++
-			case r == '\n':
-				if fewest < 0 && n > 0 || n < fewest {
-					fewest = n
-				}
-				n = 0
+		counts := perLine(text[:min(len(text), 8192)], c)
+		even := 0.0
+		for _, n := range counts {
+			if n == counts[0] {
+				even++
 			}
 		}
-		if fewest < 0 {
-			fewest = n
+		used := slices.Max(counts)
+		fewest := slices.Min(counts)
+		score := float64(fewest) / float64(used+1) // of a table with lines before it
+		if counts[0] > 0 {
+			score = 1 + even/float64(len(counts)) + float64(fewest)/float64(used+1)
 		}
-		if fewest > most {
-			best, most = c, fewest
+		if score > most {
+			best, most = c, score
 		}
 	}
 	return best
+}
+
+// perLine counts a separator in each line, but not within quotes.
+func perLine(text string, c rune) []int {
+	counts, quoted := []int{0}, false
+	for i, r := range text {
+		switch {
+		case r == '"':
+			quoted = !quoted
+		case quoted:
+		case r == c:
+			counts[len(counts)-1]++
+		case r == '\n' && i+1 < len(text):
+			counts = append(counts, 0)
+		}
+	}
+	if len(text) == 8192 && len(counts) > 1 {
+		counts = counts[:len(counts)-1] // it was cut
+	}
+	return counts
 }
 
 // cell is the text of a cell: what would be markup is escaped.
