@@ -19,6 +19,14 @@ type numberSection struct {
 	exponent           int // least digits of it; 0: none
 	percents, thousand int // how often it is multiplied by 100, and divided by 1000
 	placeholders       bool
+	general            bool     // as many digits as the number has
+	inserts            []insert // texts between digits before the point
+}
+
+// insert is a text in front of so many digits.
+type insert struct {
+	text   string
+	digits int
 }
 
 // builtinNumbers are the formats of numbers that files do not spell out.
@@ -82,7 +90,14 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			i++
 		case '0', '#', '?':
 			if s.after != "" {
-				return s, "", false
+				if point || s.grouped || s.percents > 0 {
+					return s, "", false
+				}
+				s.inserts = append(s.inserts, insert{text: s.after})
+				s.after = ""
+			}
+			for k := range s.inserts {
+				s.inserts[k].digits++
 			}
 			s.placeholders = true
 			switch zero := c == '0'; {
@@ -114,7 +129,13 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			if i--; s.exponent == 0 {
 				return s, "", false
 			}
-		case '/', '@', 'G', 'g': // a fraction, a text, General
+		case 'G', 'g':
+			if !strings.EqualFold(code[i:min(i+7, len(code))], "General") || s.placeholders {
+				return s, "", false
+			}
+			s.placeholders, s.general = true, true
+			i += len("General") - 1
+		case '/', '@': // a fraction, a text
 			return s, "", false
 		default:
 			literal(string(c))
@@ -156,6 +177,9 @@ func (f numberFormat) show(raw string) string {
 
 // decimal writes the digits of a number that is not negative.
 func (s numberSection) decimal(x float64) string {
+	if s.general {
+		return strconv.FormatFloat(x, 'G', 15, 64)
+	}
 	if s.exponent > 0 {
 		mantissa, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', s.most, 64), "e")
 		digits := power[1:]
@@ -181,6 +205,11 @@ func (s numberSection) decimal(x float64) string {
 	}
 	if n := s.digits - len(whole); n > 0 {
 		whole = strings.Repeat("0", n) + whole
+	}
+	for _, in := range s.inserts {
+		if at := len(whole) - in.digits; at > 0 {
+			whole = whole[:at] + in.text + whole[at:]
+		}
 	}
 	for at := len(whole) - 3; s.grouped && at > 0; at -= 3 {
 		whole = whole[:at] + "," + whole[at:]
