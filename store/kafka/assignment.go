@@ -51,8 +51,7 @@ type assignment struct {
 	fenced    bool // nothing of it may be committed any more
 	gate      *gate.Gate
 	lanes     map[string]*lane
-	taking    bool    // records are being taken in: lanes belongs to that goroutine
-	idle      []*lane // lanes that became empty meanwhile
+	spare     []lane // to be used next
 	laneID    uint32
 	ring      []*flight // by offset, of a power of two
 	inHand    int
@@ -190,11 +189,11 @@ func (a *assignment) putOff(now int64, lease time.Duration) bool {
 		now < a.began+int64(store.DeathsWithin*lease)
 }
 
-// register enters an offset into the gate; false if the window is full. What is
+// register enters a message into the gate; false if the window is full. What is
 // finished already comes out as finished.
-func (a *assignment) register(offset int64, f *flight) bool {
-	f.offset = offset
-	switch a.gate.Register(offset) {
+func (a *assignment) register(f *flight) bool {
+	f.offset = f.rec.Offset
+	switch a.gate.Register(f.offset) {
 	case gate.Full:
 		a.crowded = true
 		return false
@@ -202,8 +201,8 @@ func (a *assignment) register(offset int64, f *flight) bool {
 		f.state = finished
 		return true
 	}
-	a.list(offset, f)
-	if n, ok := a.tries[offset]; ok {
+	a.list(f)
+	if n, ok := a.tries[f.offset]; ok {
 		t := f.troubled()
 		t.rescues, t.lonely, t.reason = store.SolitaryAfter+int(n), int(n), "its process died"
 	}
@@ -212,12 +211,13 @@ func (a *assignment) register(offset int64, f *flight) bool {
 
 // pass takes note of a record that is not a message: a marker of a transaction. False
 // if the window is full.
-func (a *assignment) pass(offset int64) bool {
-	if a.gate.Register(offset) == gate.Full {
+func (a *assignment) pass(f *flight) bool {
+	if a.gate.Register(f.rec.Offset) == gate.Full {
 		a.crowded = true
 		return false
 	}
-	a.gate.Finish(offset)
+	a.gate.Finish(f.rec.Offset)
+	f.state = finished
 	return true
 }
 
@@ -238,8 +238,8 @@ func (a *assignment) hasRoom(e *engine, size int) bool {
 }
 
 // list indexes a message by its offset.
-func (a *assignment) list(offset int64, f *flight) {
-	span := offset - a.gate.Base() + 1
+func (a *assignment) list(f *flight) {
+	span := f.offset - a.gate.Base() + 1
 	if span > int64(len(a.ring)) {
 		size := int64(1024)
 		for size < span {
@@ -253,7 +253,7 @@ func (a *assignment) list(offset int64, f *flight) {
 		}
 		a.ring = ring
 	}
-	a.ring[offset&int64(len(a.ring)-1)] = f
+	a.ring[f.offset&int64(len(a.ring)-1)] = f
 }
 
 func (a *assignment) unlist(f *flight) {
@@ -273,14 +273,9 @@ func (a *assignment) find(offset int64) *flight {
 	return f
 }
 
-// forget drops a lane if it is empty, once many are; later if records are being taken
-// in, perhaps into this one.
+// forget drops a lane if it is empty, once many are.
 func (a *assignment) forget(l *lane) {
-	switch {
-	case !l.keyed || l.state != empty || l.head != nil:
-	case a.taking:
-		a.idle = append(a.idle, l)
-	case len(a.lanes) > 2*maxCount && a.lanes[l.key] == l:
+	if l.keyed && l.state == empty && l.head == nil && len(a.lanes) > 2*maxCount && a.lanes[l.key] == l {
 		delete(a.lanes, l.key)
 	}
 }

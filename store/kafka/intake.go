@@ -16,119 +16,70 @@ const pieceOfTake = 512
 // how many: fewer than all when there is no room for more. It goes on in pieces, so
 // that a claim does not wait long, and what there is no room for costs little. There
 // is one take of a partition at a time.
-func (e *engine) take(a *assignment, records []*kgo.Record) int {
-	taken := 0
-	for taken < len(records) { // again where some of them needed no room
-		fit, keyed, ok := e.beginTake(a, len(records)-taken)
+func (e *engine) take(a *assignment, records []*kgo.Record) (taken int) {
+	for taken < len(records) {
+		fit, ok := e.roomFor(a, len(records)-taken)
 		if !ok {
 			return len(records) // fetched again by whoever has the partition now
 		}
-		if fit == 0 {
-			return taken
-		}
-		for end := taken + fit; taken < end; {
-			p := a.prepare(records[taken:min(taken+pieceOfTake, end)], keyed)
-			n := e.admit(a, &p, taken+len(p.records) == end)
-			if taken += n; n < len(p.records) {
-				return taken
-			}
+		fit = min(fit, pieceOfTake)
+		n := e.admit(a, prepare(records[taken:taken+fit]))
+		if taken += n; n < fit || fit == 0 {
+			break
 		}
 	}
 	return taken
 }
 
-// beginTake returns how many of n more messages are worth a look, whether their topic
-// keeps the order of keys, and whether the partition is ours at all.
-func (e *engine) beginTake(a *assignment, n int) (fit int, keyed, ok bool) {
+// roomFor returns how many of n more messages are worth a look, and whether the partition
+// is ours at all.
+func (e *engine) roomFor(a *assignment, n int) (fit int, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case a.state != live:
-		return 0, false, false
-	case n == 0 || !a.hasRoom(e, 0):
-		return 0, false, true
+		return 0, false
+	case !a.hasRoom(e, 0):
+		return 0, true
 	}
 	fit = min(n, max(1, e.limits.Count-a.inHand))
 	if fit < n {
 		a.crowded = true // for those that are left
 	}
-	a.taking = true
-	return fit, a.topic.Order == store.OrderKey, true
+	return fit, true
 }
 
-// piece is what is taken in at once. All of it is made without the engine's lock, for
-// which claims and settlements wait.
-type piece struct {
-	records []*kgo.Record
-	flights []flight
-	lanes   []*lane
-}
-
-func (a *assignment) prepare(records []*kgo.Record, keyed bool) piece {
-	p := piece{records, make([]flight, len(records)), make([]*lane, len(records))}
-	var lanes []lane
+// prepare reads what is needed of records. It does so without the engine's lock, for which
+// claims and settlements wait.
+func prepare(records []*kgo.Record) []flight {
+	flights := make([]flight, len(records))
 	for i, r := range records {
-		f := &p.flights[i]
-		f.rec, f.size = r, sizeOf(r)
-		f.remember(r)
-		if !r.Attrs.IsControl() {
-			p.lanes[i] = a.laneOf(r, keyed, &lanes, len(records)-i)
-		}
+		flights[i].rec, flights[i].size = r, sizeOf(r)
+		flights[i].remember(r)
 	}
-	return p
+	return flights
 }
 
-// laneOf returns the lane of a record. Lanes of messages without a key are made many at
-// a time. Between beginTake and the end of admit nothing else touches a.lanes.
-func (a *assignment) laneOf(r *kgo.Record, keyed bool, slab *[]lane, more int) *lane {
-	keyed = keyed && r.Key != nil
-	if keyed {
-		if l := a.lanes[string(r.Key)]; l != nil {
-			return l
-		}
-	}
-	if len(*slab) == 0 {
-		*slab = make([]lane, min(more, 64))
-	}
-	l := &(*slab)[0]
-	*slab = (*slab)[1:]
-	a.laneID++
-	l.of, l.id, l.fresh = a, a.laneID, true
-	if keyed {
-		l.keyed, l.key = true, string(r.Key)
-		a.lanes[l.key] = l
-	}
-	return l
-}
-
-// admit puts a piece into its lanes, as far as there is room, and returns how far. The
-// take is over with the last piece, and when there was no room for all of one.
-func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
+// admit puts messages into their lanes, as far as there is room, and returns how far.
+func (e *engine) admit(a *assignment, flights []flight) (n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if a.state != live {
-		return len(p.records)
+		return len(flights)
 	}
 	woken := false
-	for n < len(p.records) && a.enter(e, p.records[n], &p.flights[n]) {
-		switch f, l := &p.flights[n], p.lanes[n]; {
-		case l == nil:
-		case f.state == finished:
-			a.forget(l) // unless another lane uses it, too
-		default:
-			if l.fresh {
-				e.holdForLeftover(l, f)
-			}
-			l.append(f)
-			if l.state == empty {
-				e.open(l)
-				woken = true
-			}
-		}
+	for n < len(flights) && a.enter(e, &flights[n]) {
+		f := &flights[n]
 		n++
-	}
-	if last || n < len(p.records) {
-		a.endTake()
+		if f.state == finished {
+			continue
+		}
+		l := e.laneOf(a, f)
+		l.append(f)
+		if l.state == empty {
+			e.open(l)
+			woken = true
+		}
 	}
 	if woken {
 		e.wake(a.topic.Name)
@@ -136,21 +87,40 @@ func (e *engine) admit(a *assignment, p *piece, last bool) (n int) {
 	return n
 }
 
-// endTake lets go of the lanes that became empty meanwhile.
-func (a *assignment) endTake() {
-	a.taking = false
-	for _, l := range a.idle {
-		a.forget(l)
+// laneOf returns the lane of a message. A new one is blocked while a handler of the same key
+// runs that got its message in an earlier assignment. Lanes are made many at a time.
+func (e *engine) laneOf(a *assignment, f *flight) *lane {
+	keyed := a.topic.Order == store.OrderKey && f.rec.Key != nil
+	if keyed {
+		if l := a.lanes[string(f.rec.Key)]; l != nil {
+			return l
+		}
 	}
-	a.idle = nil
+	if len(a.spare) == 0 {
+		a.spare = make([]lane, 64)
+	}
+	l := &a.spare[0]
+	a.spare = a.spare[1:]
+	a.laneID++
+	l.of, l.id = a, a.laneID
+	if keyed {
+		l.keyed, l.key = true, string(f.rec.Key)
+		a.lanes[l.key] = l
+	}
+	if len(e.leftovers) > 0 {
+		if g := e.leftovers[leftoverName(l, f.offset)]; g != nil {
+			g.waiting, l.state = l, stuck
+		}
+	}
+	return l
 }
 
 // enter counts a record in; false if there is no room for it.
-func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
-	if r.Attrs.IsControl() {
-		return a.pass(r.Offset)
+func (a *assignment) enter(e *engine, f *flight) bool {
+	if f.rec.Attrs.IsControl() {
+		return a.pass(f)
 	}
-	if !a.hasRoom(e, f.size) || !a.register(r.Offset, f) {
+	if !a.hasRoom(e, f.size) || !a.register(f) {
 		return false
 	}
 	if f.state != finished {
@@ -162,18 +132,6 @@ func (a *assignment) enter(e *engine, r *kgo.Record, f *flight) bool {
 		e.bytes += f.size
 	}
 	return true
-}
-
-// holdForLeftover blocks a new lane while a handler of the same key runs that got its message in
-// an earlier assignment.
-func (e *engine) holdForLeftover(l *lane, f *flight) {
-	l.fresh = false
-	if len(e.leftovers) == 0 {
-		return
-	}
-	if g := e.leftovers[leftoverName(l, f.offset)]; g != nil {
-		g.waiting, l.state = l, stuck
-	}
 }
 
 // see takes note of what a fetch that brought records says of its partition: up to where

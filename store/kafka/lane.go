@@ -79,7 +79,6 @@ type lane struct {
 	id    uint32
 	key   string
 	keyed bool
-	fresh bool // nothing was ever in it
 	state laneState
 
 	head, tail *flight
