@@ -94,9 +94,8 @@ func firstOf(t *testing.T, s *kafka.Store, topic string) pawl.Delivery {
 	return pawl.Delivery{}
 }
 
-// TestMemoryOfACallServesTheNext: calls that share memory, one after the other, store
-// each what it was given.
-func TestMemoryOfACallServesTheNext(t *testing.T) {
+// TestCallsAtOnceStoreWhatTheyGot: each of several calls at once stores what it was given.
+func TestCallsAtOnceStoreWhatTheyGot(t *testing.T) {
 	t.Parallel()
 	const callers, calls, each = 4, 10, 80
 	s := open(t, brisk(fakeCluster(t, 1).ListenAddrs()))

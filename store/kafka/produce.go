@@ -165,16 +165,12 @@ func (s *core) produceTogether(ctx context.Context, records []*kgo.Record, by ch
 		}
 		return c.giveUp(err)
 	}
-	var copies loan
-	copies.own(records)
+	own(records)
 	for i, r := range records {
 		s.put(c, i, r, began, by)
 	}
 	select {
 	case <-c.done:
-		if errors.Join(c.errs...) == nil {
-			copies.giveBack()
-		}
 		for i, err := range c.errs {
 			s.forget(records[i].Topic, err)
 		}
