@@ -393,16 +393,17 @@ func (e *ownership) drop(a *assignment) {
 	a.fenced = true
 }
 
-// fenced reports whether one of several assignments may not be committed any more.
-func (e *ownership) fenced(entries map[place]commitEntry) bool {
+// owned reports whether a member may commit assignments: it is the one that got them, and
+// still has them.
+func (e *ownership) owned(entries map[place]commitEntry, member string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, entry := range entries {
-		if entry.of.fenced {
-			return true
+		if a := entry.of; a.fenced || a.member != member {
+			return false
 		}
 	}
-	return false
+	return member != ""
 }
 
 func (e *engine) dropLocked(a *assignment) {

@@ -105,22 +105,23 @@ func (c *committer) final(ctx context.Context, as []*assignment) error {
 		return err
 	}
 	defer end()
-	cps := c.s.ownership.checkpoints(as, c.s.ownership.conclude)
-	for {
-		err := c.send(ctx, cps)
-		if err == nil || !passing(err) || store.Sleep(ctx, retryFinal) != nil {
-			return err
-		}
-	}
+	return c.send(ctx, c.s.ownership.checkpoints(as, c.s.ownership.conclude), passing)
 }
 
-// retryFinal is the pause between tries of a last commit: no later one makes up for it.
-const retryFinal = 50 * time.Millisecond
+// retryCommit is the pause between tries of a commit.
+const retryCommit = 50 * time.Millisecond
 
-// passing tells errors of a commit that the next try may not meet. In a rebalance
-// all tries do until it is over, and it waits for us.
+// passing tells errors of a last commit, which no later one makes up for, that the next try
+// may not meet. In a rebalance all tries do until it is over, and it waits for us.
 func passing(err error) bool {
 	return kerr.IsRetriable(err) && !errors.Is(err, kerr.RebalanceInProgress)
+}
+
+// joining tells errors of a commit while this process and the brokers are not of one mind
+// about its generation. That is over when it has joined.
+func joining(err error) bool {
+	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) ||
+		errors.Is(err, kerr.StaleMemberEpoch)
 }
 
 // checkpoints takes a checkpoint of each assignment that is not over.
@@ -145,7 +146,7 @@ func (c *committer) commit(ctx context.Context, as []*assignment) error {
 	defer end()
 	cps := c.s.ownership.checkpoints(as, c.s.ownership.checkpoint)
 	c.last.Store(time.Now().UnixNano())
-	err = c.send(ctx, cps)
+	err = c.send(ctx, cps, joining)
 	c.s.ownership.recorded(cps, err)
 	return err
 }
@@ -224,12 +225,13 @@ func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit ti
 	return err
 }
 
-// send sends checkpoints to the group's coordinator. It is the caller's turn.
-func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoint) error {
+// send sends checkpoints to the group's coordinator, again while an error passes. It is the
+// caller's turn.
+func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoint, passes func(error) bool) error {
 	if c.limit > 0 && time.Since(c.learned) > relearn {
 		c.limit = 0
 	}
-	offsets, entries := map[string]map[int32]kgo.EpochOffset{}, map[place]commitEntry{}
+	entries := map[place]commitEntry{}
 	for a, cp := range cps {
 		text := cp.Text()
 		if a.bare = c.limit > 0 && len(text) > c.limit; a.bare {
@@ -242,29 +244,16 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 		if *next == *acked || acked.base < 0 && c.s.engine.tail(a) == 0 {
 			continue
 		}
-		at := place{c.s.wire(a.topic.Name), a.partition}
-		entries[at] = commitEntry{a, next}
+		entries[place{c.s.wire(a.topic.Name), a.partition}] = commitEntry{a, next}
 		a.tried.Store(next)
-		if offsets[at.topic] == nil {
-			offsets[at.topic] = map[int32]kgo.EpochOffset{}
-		}
-		offsets[at.topic][at.partition] = kgo.EpochOffset{Epoch: -1, Offset: cp.Base}
 	}
 	client := c.client.Load()
-	if len(offsets) == 0 || client == nil {
+	if len(entries) == 0 || client == nil {
 		return nil
 	}
-	var outcome error
-	var tooLarge []place
-	if resp := c.direct(ctx, client, offsets, entries); resp != nil {
-		tooLarge, outcome = c.answered(resp, entries)
-	} else {
-		client.CommitOffsetsSync(c.withMetadata(ctx, entries), offsets,
-			func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
-				if outcome = err; err == nil {
-					tooLarge, outcome = c.answered(resp, entries)
-				}
-			})
+	tooLarge, outcome := c.request(ctx, client, entries)
+	for passes(outcome) && store.Sleep(ctx, retryCommit) == nil {
+		tooLarge, outcome = c.request(ctx, client, entries)
 	}
 	c.commits.Add(1)
 	if outcome != nil {
@@ -279,7 +268,7 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 			again[entry.of] = cps[entry.of]
 		}
 		c.learned = time.Now()
-		return errors.Join(outcome, c.send(ctx, again))
+		return errors.Join(outcome, c.send(ctx, again, passes))
 	}
 	return outcome
 }
@@ -287,22 +276,49 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 // errOver: brokers do not check that a partition belongs to the member that commits it.
 var errOver = errors.New("a partition was taken away before its commit was sent")
 
-// withMetadata puts our text into the commit in place of the client's own. It is
-// called when the client is about to send it, which may be after a rebalance that
-// it waited for: what was taken away in it is not committed.
-func (c *committer) withMetadata(ctx context.Context, entries map[place]commitEntry) context.Context {
-	return kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error {
-		if c.s.ownership.fenced(entries) {
-			return errOver
+// request sends one commit, without the client's own logic.
+//
+// The client sends no commit while it joins: not to mix up who has which partition before
+// a rebalance and after it. But a join takes as long as a session where the brokers wait
+// for a member that died, and what is finished in that time has to be on record. The
+// brokers take commits until all have joined.
+//
+// A partition may be committed under the member's present generation because it is
+// ours until we give it up: who is still the same member has missed no rebalance,
+// or the brokers would have made it another, and the balancer moves nothing that
+// its owner still has. It matters that the generation is looked up before the fence:
+// what is taken away between the two has a later one, and brokers refuse ours.
+func (c *committer) request(ctx context.Context, client *kgo.Client,
+	entries map[place]commitEntry) (tooLarge []place, err error) {
+	member, generation := client.GroupMetadata()
+	if !c.s.ownership.owned(entries, member) {
+		return nil, errOver
+	}
+	req := kmsg.NewPtrOffsetCommitRequest()
+	req.Group, req.MemberID, req.Generation = c.s.cfg.Group, member, generation
+	if c.s.cfg.Instance != "" {
+		req.InstanceID = &c.s.cfg.Instance
+	}
+	topics := map[string]*kmsg.OffsetCommitRequestTopic{}
+	for at, entry := range entries {
+		t := topics[at.topic]
+		if t == nil {
+			t = new(kmsg.NewOffsetCommitRequestTopic())
+			t.Topic, t.TopicID = at.topic, entry.of.topicID
+			topics[at.topic] = t
 		}
-		for i := range req.Topics {
-			t := &req.Topics[i]
-			for j := range t.Partitions {
-				t.Partitions[j].Metadata = &entries[place{t.Topic, t.Partitions[j].Partition}].state.text
-			}
-		}
-		return nil
-	})
+		p := kmsg.NewOffsetCommitRequestTopicPartition()
+		p.Partition, p.Offset, p.Metadata = at.partition, entry.state.base, &entry.state.text
+		t.Partitions = append(t.Partitions, p)
+	}
+	for _, t := range topics {
+		req.Topics = append(req.Topics, *t)
+	}
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return c.answered(resp, entries)
 }
 
 func (c *committer) answered(resp *kmsg.OffsetCommitResponse,

@@ -2,84 +2,10 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// owned reports whether a member may commit assignments by itself: it is the one that got
-// them, and still has them, and the brokers told the ids of their topics.
-func (e *ownership) owned(entries map[place]commitEntry, member string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, entry := range entries {
-		if a := entry.of; a.fenced || a.member != member || a.topicID == (kadm.TopicID{}) {
-			return false
-		}
-	}
-	return member != ""
-}
-
-// direct sends a commit without the client's own logic, also while the client joins. It
-// returns nil if that is impossible or failed: then the commit goes through the client,
-// which waits.
-//
-// The client sends no commit while it joins: not to mix up who has which partition before
-// a rebalance and after it. But a join takes as long as a session where the brokers wait
-// for a member that died, and what is finished in that time has to be on record. The
-// brokers take commits until all have joined.
-//
-// A partition may be committed under the member's present generation because it is
-// ours until we give it up: who is still the same member has missed no rebalance,
-// or the brokers would have made it another, and the balancer moves nothing that
-// its owner still has. It matters that the generation is looked up before the fence:
-// what is taken away between the two has a later one, and brokers refuse ours.
-func (c *committer) direct(ctx context.Context, client *kgo.Client, offsets map[string]map[int32]kgo.EpochOffset,
-	entries map[place]commitEntry) *kmsg.OffsetCommitResponse {
-	member, generation := client.GroupMetadata()
-	if !c.s.ownership.owned(entries, member) {
-		return nil
-	}
-	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Group, req.MemberID, req.Generation = c.s.cfg.Group, member, generation
-	if c.s.cfg.Instance != "" {
-		req.InstanceID = &c.s.cfg.Instance
-	}
-	for name, parts := range offsets {
-		rt := kmsg.NewOffsetCommitRequestTopic()
-		rt.Topic = name
-		for partition, o := range parts {
-			entry := entries[place{name, partition}]
-			rt.TopicID = entry.of.topicID
-			rp := kmsg.NewOffsetCommitRequestTopicPartition()
-			rp.Partition, rp.Offset, rp.LeaderEpoch = partition, o.Offset, o.Epoch
-			rp.Metadata = &entry.state.text
-			rt.Partitions = append(rt.Partitions, rp)
-		}
-		req.Topics = append(req.Topics, rt)
-	}
-	resp, err := req.RequestWith(ctx, client)
-	if err != nil || refused(resp) {
-		return nil
-	}
-	return resp
-}
-
-// refused reports whether a commit failed for anything else than its metadata.
-func refused(resp *kmsg.OffsetCommitResponse) bool {
-	for i := range resp.Topics {
-		for _, rp := range resp.Topics[i].Partitions {
-			if err := kerr.ErrorForCode(rp.ErrorCode); err != nil && !errors.Is(err, kerr.OffsetMetadataTooLarge) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // leaveWait bounds the end of a membership: the last commit has half of it. A process that
 // is asked to end must do so, whatever the coordinator of its group does.
