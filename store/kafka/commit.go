@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -25,8 +24,6 @@ type committer struct {
 	client atomic.Pointer[kgo.Client]
 
 	turn    chan struct{} // holds one: one commit at a time
-	limit   int           // bytes of metadata that the brokers take; 0: not known
-	learned time.Time     // when
 	last    atomic.Int64  // when the last commit began, in nanoseconds since 1970
 	commits atomic.Uint64
 	failed  atomic.Uint64
@@ -78,10 +75,6 @@ func (c *committer) loop() {
 		}
 	}
 }
-
-// relearn is after how long it is tried again whether the brokers take more
-// metadata than they did.
-const relearn = 10 * time.Minute
 
 const commitTimeout = 10 * time.Second
 
@@ -228,19 +221,10 @@ func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit ti
 // send sends checkpoints to the group's coordinator, again while an error passes. It is the
 // caller's turn.
 func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoint, passes func(error) bool) error {
-	if c.limit > 0 && time.Since(c.learned) > relearn {
-		c.limit = 0
-	}
 	entries := map[place]commitEntry{}
 	for a, cp := range cps {
-		text := cp.Text()
-		if a.bare = c.limit > 0 && len(text) > c.limit; a.bare {
-			c.bare.Add(1)
-			c.s.health.note("group", "the brokers take too little metadata with a commit (offset.metadata.max.bytes): "+
-				"after a crash more finished work is repeated")
-			text = ""
-		}
-		next, acked := &committedState{cp.Base, text}, a.acked.Load()
+		a.bare = false
+		next, acked := &committedState{cp.Base, cp.Text()}, a.acked.Load()
 		if *next == *acked || acked.base < 0 && c.s.engine.tail(a) == 0 {
 			continue
 		}
@@ -255,22 +239,31 @@ func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoin
 	for passes(outcome) && store.Sleep(ctx, retryCommit) == nil {
 		tooLarge, outcome = c.request(ctx, client, entries)
 	}
+	if len(tooLarge) > 0 {
+		_, err := c.request(ctx, client, c.withoutText(tooLarge, entries))
+		outcome = errors.Join(outcome, err)
+	}
 	c.commits.Add(1)
 	if outcome != nil {
 		c.failed.Add(1)
 		c.s.health.note("group", "cannot commit: %v; what is finished since is repeated after a crash", outcome)
 	}
-	if len(tooLarge) > 0 {
-		again := map[*assignment]gate.Checkpoint{}
-		for _, at := range tooLarge {
-			entry := entries[at]
-			c.limit = max(1, min(cmp.Or(c.limit, gate.MaxText), len(entry.state.text)-1))
-			again[entry.of] = cps[entry.of]
-		}
-		c.learned = time.Now()
-		return errors.Join(outcome, c.send(ctx, again, passes))
-	}
 	return outcome
+}
+
+// withoutText are entries whose text is too large for the brokers, with their offset alone.
+func (c *committer) withoutText(tooLarge []place, entries map[place]commitEntry) map[place]commitEntry {
+	c.s.health.note("group", "the brokers take too little metadata with a commit (offset.metadata.max.bytes): "+
+		"after a crash more finished work is repeated")
+	bare := map[place]commitEntry{}
+	for _, at := range tooLarge {
+		c.bare.Add(1)
+		a, next := entries[at].of, &committedState{base: entries[at].state.base}
+		a.bare = true
+		a.tried.Store(next)
+		bare[at] = commitEntry{a, next}
+	}
+	return bare
 }
 
 // errOver: brokers do not check that a partition belongs to the member that commits it.
