@@ -44,28 +44,26 @@ type assignment struct {
 	id        int32
 	topic     *topic
 	partition int32
-	source    uint32 // which incarnation of the topic
-	topicID   kadm.TopicID
-	member    string // of the group, who got it
-	state     assignmentState
-	fenced    bool // nothing of it may be committed any more
-	gate      *gate.Gate
-	lanes     map[string]*lane
-	spare     []lane // to be used next
-	laneID    uint32
-	ring      []*flight // by offset, of a power of two
-	inHand    int
-	bytes     int
-	leased    int // lanes
-	dying     int // messages
-	crowded   bool
-	paused    bool          // fetching
-	overflow  []*kgo.Record // fetched, but there was no room
-	waiting   int           // bytes of it
-	known     bool          // it is known which offset comes next; guarded by feedMu
-	high      atomic.Int64  // the high watermark, as the last fetch told
-	epoch     atomic.Int32  // of the leader that wrote the last one that came; -1: none came
-	quiet     chan struct{} // closed when nothing runs in it any more, once it is not live
+	holder
+	state    assignmentState
+	fenced   bool // nothing of it may be committed any more
+	gate     *gate.Gate
+	lanes    map[string]*lane
+	spare    []lane // to be used next
+	laneID   uint32
+	ring     []*flight // by offset, of a power of two
+	inHand   int
+	bytes    int
+	leased   int // lanes
+	dying    int // messages
+	crowded  bool
+	paused   bool          // fetching
+	overflow []*kgo.Record // fetched, but there was no room
+	waiting  int           // bytes of it
+	known    bool          // it is known which offset comes next; guarded by feedMu
+	high     atomic.Int64  // the high watermark, as the last fetch told
+	epoch    atomic.Int32  // of the leader that wrote the last one that came; -1: none came
+	quiet    chan struct{} // closed when nothing runs in it any more, once it is not live
 
 	horizon  int64 // highest offset handed out; -1: nothing was
 	danger   int64 // up to here deaths are in a row; -1: it has come further
@@ -99,36 +97,44 @@ const (
 	gone
 )
 
-// assign begins an assignment. Committed is the offset committed, -1 if there is
-// none; cp what was committed with it.
-func (e *ownership) assign(name string, partition int32, source uint32, committed int64, cp gate.Checkpoint) *assignment {
-	known := &lostProgress{source: source, epoch: -1, cp: cp}
-	return e.begin(name, partition, known, committed, committedState{base: committed})
+// holder is which member of the group got a partition, and of which incarnation of its topic.
+type holder struct {
+	source  uint32 // stands for topicID in checkpoints
+	topicID kadm.TopicID
+	member  string
 }
 
-// begin is assign, from what is known of the partition: it goes on at an offset that may
-// be further than what is committed. Whoever finds the assignment, such as the
-// committer, finds it complete.
-func (e *ownership) begin(name string, partition int32, known *lostProgress, at int64, found committedState) *assignment {
+// beginning is what is known of a partition when it is assigned.
+type beginning struct {
+	holder
+	at    int64           // what comes first; -1: nothing is known of it
+	epoch int32           // of the leader that wrote the last one that came; -1: none came
+	cp    gate.Checkpoint // what is finished behind it
+	found committedState
+	ahead bool // it is further than what is committed
+}
+
+// begin begins an assignment. Whoever finds it, such as the committer, finds it complete.
+func (e *ownership) begin(name string, partition int32, from beginning) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.topic(name)
 	e.nextID++
 	a := &assignment{
-		id: e.nextID, topic: t, partition: partition, source: known.source, lanes: map[string]*lane{},
+		id: e.nextID, topic: t, partition: partition, holder: from.holder, lanes: map[string]*lane{},
 		tries: map[int64]uint8{}, condemned: map[int64]string{},
 		quiet: make(chan struct{}), horizon: -1, danger: -1, began: e.now().UnixNano(),
-		known: at >= 0,
+		known: from.at >= 0,
 	}
-	a.epoch.Store(known.epoch)
-	a.acked.Store(&found)
-	if at >= 0 {
-		a.gate = gate.Resume(at, known.cp)
+	a.epoch.Store(from.epoch)
+	a.acked.Store(&from.found)
+	if from.at >= 0 {
+		a.gate = gate.Resume(from.at, from.cp)
 	} else {
 		a.gate = gate.New(0)
 	}
-	if known.cp.Open {
-		e.recordDeath(a, known.cp)
+	if from.cp.Open {
+		e.recordDeath(a, from.cp)
 	}
 	if old := t.partitions[partition]; old != nil {
 		e.dropLocked(old)
@@ -136,6 +142,9 @@ func (e *ownership) begin(name string, partition int32, known *lostProgress, at 
 	}
 	t.partitions[partition] = a
 	e.byID[a.id] = a
+	if from.ahead {
+		e.touch(a)
+	}
 	return a
 }
 

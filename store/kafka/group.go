@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -339,8 +338,7 @@ func (g *group) fetched(ctx context.Context, client *kgo.Client, resp *kmsg.Offs
 			}
 			for _, rp := range rt.Partitions {
 				if rp.ErrorCode == 0 {
-					g.assign(g.s.plain(name), rp.Partition, t.source(), rp.Offset, rp.Metadata)
-					g.s.engine.identify(g.s.plain(name), rp.Partition, member, t.id)
+					g.assign(g.s.plain(name), rp.Partition, holder{t.source(), t.id, member}, rp.Offset, rp.Metadata)
 				}
 			}
 		}
@@ -443,15 +441,6 @@ func (g *group) partitions(as []*assignment) map[string][]int32 {
 		parts[name] = append(parts[name], a.partition)
 	}
 	return parts
-}
-
-// identify takes note of which member of the group got a partition, and the id of its topic.
-func (e *engine) identify(topic string, partition int32, member string, id kadm.TopicID) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if a := e.at(topic, partition); a != nil {
-		a.member, a.topicID = member, id
-	}
 }
 
 // tail is the lowest offset of a partition that was not taken in yet.

@@ -13,32 +13,34 @@ import (
 // assign begins an assignment. It is read from the start if nothing that was
 // committed counts, because it is of another incarnation of the topic, and from
 // where this process was if it is the one who lost it.
-func (g *group) assign(topic string, partition int32, source uint32, committed int64, metadata *string) {
-	found := committedState{base: committed}
+func (g *group) assign(topic string, partition int32, by holder, committed int64, metadata *string) {
+	at := place{g.s.wire(topic), partition}
+	from := beginning{holder: by, at: committed, epoch: -1, found: committedState{base: committed}}
 	if committed >= 0 && metadata != nil {
-		found.text = *metadata
+		from.found.text = *metadata
 	}
-	if m := g.s.ownership.recall(topic, partition, source, found); m != nil {
-		g.s.ownership.reassign(topic, partition, m, found)
-		g.from[place{g.s.wire(topic), partition}] = m.offset()
-		g.recallSkips(topic, partition)
-		return
-	}
-	var cp gate.Checkpoint
-	if committed >= 0 && metadata != nil {
+	if m := g.s.ownership.recall(topic, partition, by.source, from.found); m != nil {
+		from = m.beginning(by, from.found)
+		g.from[at] = kgo.NewOffset().At(m.cp.Base).WithEpoch(m.epoch) // so that it notices if the log was cut
+	} else if from.found.text != "" {
 		var err error
-		if cp, err = gate.Decode(committed, source, *metadata); err != nil && *metadata != "" {
+		if from.cp, err = gate.Decode(committed, by.source, from.found.text); err != nil {
 			g.s.health.note(partitionName(topic, partition), "the metadata of the commit is not ours: %v; "+
 				"finished work above the committed offset is repeated", err)
 		}
 		if errors.Is(err, gate.ErrSource) {
-			g.s.ownership.assign(topic, partition, source, -1, cp)
-			g.from[place{g.s.wire(topic), partition}] = kgo.NewOffset().AtStart()
+			g.s.ownership.begin(topic, partition, fromStart(by))
+			g.from[at] = kgo.NewOffset().AtStart()
 			return
 		}
 	}
-	g.s.ownership.begin(topic, partition, &lostProgress{source: source, epoch: -1, cp: cp}, committed, found)
+	g.s.ownership.begin(topic, partition, from)
 	g.recallSkips(topic, partition)
+}
+
+// fromStart is the beginning of a log of which nothing is known.
+func fromStart(by holder) beginning {
+	return beginning{holder: by, at: -1, epoch: -1, found: committedState{base: -1}}
 }
 
 // recallSkips carries out skips that were requested before the partition was assigned
@@ -88,9 +90,8 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 			"its log was cut or made again: it was read up to offset %d and goes on at %d", next, r.Offset)
 		g.s.cfg.Logger.Error("a log was cut or made again", "topic", a.topic.Name, "partition", a.partition,
 			"read_up_to", next, "goes_on_at", r.Offset)
-		anew := g.s.ownership.assign(a.topic.Name, a.partition, a.source, -1, gate.Checkpoint{})
+		anew := g.s.ownership.begin(a.topic.Name, a.partition, fromStart(a.holder))
 		anew.paused = a.paused
-		g.s.engine.identify(a.topic.Name, a.partition, a.member, a.topicID)
 		return anew, records[i:]
 	}
 	return a, records
@@ -149,13 +150,7 @@ func (e *ownership) forget(name string) {
 	clear(e.topic(name).memories)
 }
 
-// offset is from where the client reads on. It notices if the log was cut.
-func (m *lostProgress) offset() kgo.Offset { return kgo.NewOffset().At(m.cp.Base).WithEpoch(m.epoch) }
-
-// reassign begins the assignment of a partition that came back.
-func (e *ownership) reassign(name string, partition int32, m *lostProgress, found committedState) {
-	a := e.begin(name, partition, m, m.cp.Base, found)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.touch(a)
+// beginning is that of a partition that came back.
+func (m *lostProgress) beginning(by holder, found committedState) beginning {
+	return beginning{holder: by, at: m.cp.Base, epoch: m.epoch, cp: m.cp, found: found, ahead: true}
 }

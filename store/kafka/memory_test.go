@@ -28,7 +28,7 @@ func TestWhatWasFinishedIsRemembered(t *testing.T) {
 	if m == nil || m.cp.Base != 2 {
 		t.Fatalf("remembered: %+v", m)
 	}
-	r.ownership.reassign(rigTopic, 0, m, found)
+	r.ownership.begin(rigTopic, 0, m.beginning(holder{source: 1}, found))
 	b := r.engine.assignment(rigTopic, 0)
 	r.take(b, records(2, "c", "d", "e")...)
 	want(t, "while the handler of c runs", offsets(r.claim(9)), 4)
@@ -97,7 +97,8 @@ func TestAReturnIsWholeWhenItIsFound(t *testing.T) {
 				runtime.Gosched()
 			}
 		}()
-		r.ownership.reassign(rigTopic, 0, &lostProgress{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}, found)
+		m := lostProgress{source: 1, epoch: 3, cp: gate.Checkpoint{Base: 9}}
+		r.ownership.begin(rigTopic, 0, m.beginning(holder{source: 1}, found))
 		<-over
 	}
 }

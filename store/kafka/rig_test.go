@@ -130,3 +130,11 @@ func offsets(gs []given) []int64 {
 	}
 	return all
 }
+
+// assign begins an assignment. Committed is the offset committed, -1 if there is none; cp what was
+// committed with it.
+func (e *ownership) assign(name string, partition int32, source uint32, committed int64,
+	cp gate.Checkpoint) *assignment {
+	return e.begin(name, partition, beginning{holder: holder{source: source}, at: committed, epoch: -1, cp: cp,
+		found: committedState{base: committed}})
+}
