@@ -432,18 +432,10 @@ func (e *engine) dropLocked(a *assignment) {
 		running++
 	}
 	if running == 0 {
-		e.remove(a)
+		delete(e.byID, a.id)
 	}
 	a.settled()
 	signal(e.room)
-}
-
-// remove drops an assignment in which nothing runs any more.
-func (e *engine) remove(a *assignment) {
-	delete(e.byID, a.id)
-	if e.latest == a {
-		e.latest = nil
-	}
 }
 
 // leftoverName is the same for the lane of a key in every assignment of a topic.
@@ -460,7 +452,7 @@ func (e *engine) openAfterLeftover(old *lane) {
 		return
 	}
 	if old.of.leased == 0 {
-		e.remove(old.of)
+		delete(e.byID, old.of.id)
 	}
 	for name, g := range e.leftovers {
 		if g.old != old {

@@ -131,7 +131,7 @@ func (c *claim) best(t *topic) *lane {
 			l.of.setAside = append(l.of.setAside, l)
 		case l.head.trouble != nil && l.head.trouble.lonely >= store.LonelyRescues:
 			t.ready.pop(l)
-			c.deaths = append(c.deaths, c.die(l, l.head, pawl.KindRescue, backend.LonelyReason, c.now))
+			c.deaths = append(c.deaths, c.die(l.head, pawl.KindRescue, backend.LonelyReason))
 		case c.parks(l):
 		default:
 			return l
@@ -149,7 +149,7 @@ func (c *claim) parks(l *lane) bool {
 	before := len(c.deaths)
 	for f := l.head; f != nil; f = f.next {
 		if f.trouble == nil || f.trouble.replays == 0 {
-			c.deaths = append(c.deaths, c.die(l, f, pawl.KindParked, backend.ParkedReason, c.now))
+			c.deaths = append(c.deaths, c.die(f, pawl.KindParked, backend.ParkedReason))
 		}
 	}
 	if len(c.deaths) == before {

@@ -85,7 +85,7 @@ func (e *engine) takeDeaths() (due []*death) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, d := range e.deaths {
-		if d.lane.of.state == gone {
+		if d.flight.lane.of.state == gone {
 			close(d.done)
 		} else {
 			due = append(due, d)

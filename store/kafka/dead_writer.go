@@ -85,7 +85,7 @@ func (s *letters) writeDead(topic string, deaths []*death) {
 				s.letterFailed(r, err, d)
 				return
 			}
-			s.deadWrites.tally.note(d.lane.of.topic.Name, string(d.kind), d.flight.rec.Key, time.Now())
+			s.deadWrites.tally.note(d.flight.lane.of.topic.Name, string(d.kind), d.flight.rec.Key, time.Now())
 			s.engine.letterWritten(d)
 			s.side.skipped(d)
 		})

@@ -22,7 +22,6 @@ type engine struct {
 	seq    int64      // of messages
 	nextID int32
 	byID   map[int32]*assignment // live, and those in which a handler still runs
-	latest *assignment           // of held
 	topics map[string]*topic
 	bytes  int
 	// crowded: something waits for bytes of any partition, not only of its own.
@@ -62,7 +61,6 @@ type topic struct {
 // death is a message on its way to the dead letters.
 type death struct {
 	flight *flight
-	lane   *lane
 	kind   pawl.Kind
 	reason string
 	at     time.Time
@@ -186,14 +184,15 @@ func (e *engine) enter(op string) (now int64, err error) {
 
 // die sends a message to the dead letters. Its lane is blocked until the letter is
 // written.
-func (e *engine) die(l *lane, f *flight, kind pawl.Kind, reason string, now int64) *death {
+func (e *engine) die(f *flight, kind pawl.Kind, reason string) *death {
+	l := f.lane
 	f.state, l.state = dying, stuck
 	l.of.dying++
 	l.dying++
 	if t := l.of.topic; t.Park && l.keyed {
 		t.deadByKey[l.key] = max(1, t.deadByKey[l.key]) // until the log of dead letters is read
 	}
-	d := &death{flight: f, lane: l, kind: kind, reason: reason, at: e.wall(), done: make(chan struct{})}
+	d := &death{flight: f, kind: kind, reason: reason, at: e.wall(), done: make(chan struct{})}
 	e.deaths = append(e.deaths, d)
 	signal(e.dying)
 	return d
@@ -204,7 +203,7 @@ func (e *engine) letterWritten(d *death) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(d.done)
-	l := d.lane
+	l := d.flight.lane
 	l.of.dying--
 	l.dying--
 	e.finish(d.flight)
@@ -297,13 +296,9 @@ func (e *engine) held(tok pawl.Token) (*lane, *flight) {
 
 // locate returns the message at the place that a token names, if it is in hand.
 func (e *engine) locate(tok pawl.Token) *flight {
-	id := int32(tok.Lane >> 32)
-	a := e.latest
-	if a == nil || a.id != id {
-		if a = e.byID[id]; a == nil {
-			return nil
-		}
-		e.latest = a // usually the next token is of the same one
+	a := e.byID[int32(tok.Lane>>32)]
+	if a == nil {
+		return nil
 	}
 	return a.find(tok.Seq)
 }

@@ -91,7 +91,7 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 		l.of.topic.failed++
 		t := f.fail(st, now, 0)
 		// Dying first: a partition that is given up must not look quiet in between.
-		d := e.die(l, f, pawl.Kind(store.Text(string(st.Failure.Kind))), t.reason, now)
+		d := e.die(f, pawl.Kind(store.Text(string(st.Failure.Kind))), t.reason)
 		e.unlease(l)
 		l.giveBack()
 		if st.Hold > 0 {

@@ -235,16 +235,12 @@ func (e *engine) withdraw(l *lane) bool {
 	return true
 }
 
-// skipRequested sends a message that is to be skipped to the dead letters; false if it is
-// not. Its lane must be neither leased nor in a queue.
-func (e *engine) skipRequested(f *flight) bool {
-	a := f.lane.of
-	reason, ok := a.condemned[f.rec.Offset]
-	if !ok || f.state != waiting {
-		return false
+// skipRequested sends a message that is to be skipped to the dead letters. Its lane must be
+// neither leased nor in a queue.
+func (e *engine) skipRequested(f *flight) {
+	if reason, ok := f.lane.of.condemned[f.offset]; ok && f.state == waiting {
+		e.die(f, pawl.KindSkipped, reason)
 	}
-	e.die(f.lane, f, pawl.KindSkipped, reason, e.now().UnixNano())
-	return true
 }
 
 // hasSkip reports whether a message of the lane is to be stepped over.
