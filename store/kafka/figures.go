@@ -145,22 +145,20 @@ func (m *made) figures() Produced {
 
 // deathTally counts the dead letters that were written.
 type deathTally struct {
-	mu     sync.Mutex
-	byKind map[deathKind]*DeadFigures
-	kinds  map[string]int // by topic
-	recent map[string]*recentDead
+	mu sync.Mutex
+	of map[string]*topicDeaths
 }
 
-type deathKind struct{ topic, kind string }
+// topicDeaths are those of a topic: how many of each kind, and the keys of the last ones,
+// in a ring.
+type topicDeaths struct {
+	byKind map[string]*DeadFigures
+	keys   [128]keyOfDead
+	n      int // ever
+}
 
 // maxKinds is how many kinds of a topic are told apart; handlers may make up any.
 const maxKinds = 100
-
-// recentDead are the keys of the last dead letters of a topic, in a ring.
-type recentDead struct {
-	keys [128]keyOfDead
-	n    int // ever
-}
 
 type keyOfDead struct {
 	hash uint64 // 0: without a key
@@ -177,41 +175,40 @@ var keySeed = maphash.MakeSeed()
 func (t *deathTally) note(topic, kind string, key []byte, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byKind == nil {
-		t.byKind, t.kinds, t.recent = map[deathKind]*DeadFigures{}, map[string]int{}, map[string]*recentDead{}
+	if t.of == nil {
+		t.of = map[string]*topicDeaths{}
 	}
-	f := t.byKind[deathKind{topic, kind}]
+	d := t.of[topic]
+	if d == nil {
+		d = &topicDeaths{byKind: map[string]*DeadFigures{}}
+		t.of[topic] = d
+	}
+	if d.byKind[kind] == nil && len(d.byKind) >= maxKinds {
+		kind = "other"
+	}
+	f := d.byKind[kind]
 	if f == nil {
-		if t.kinds[topic] >= maxKinds {
-			kind = "other"
-		}
-		if f = t.byKind[deathKind{topic, kind}]; f == nil {
-			t.kinds[topic]++
-			f = &DeadFigures{Topic: topic, Kind: kind}
-			t.byKind[deathKind{topic, kind}] = f
-		}
+		f = &DeadFigures{Topic: topic, Kind: kind}
+		d.byKind[kind] = f
 	}
 	f.Written++
 	f.LastAt = at
-	r := t.recent[topic]
-	if r == nil {
-		r = &recentDead{}
-		t.recent[topic] = r
-	}
 	k := keyOfDead{at: at}
 	if key != nil {
 		k.hash = maphash.Bytes(keySeed, key) | 1
 	}
-	r.keys[r.n%len(r.keys)] = k
-	r.n++
+	d.keys[d.n%len(d.keys)] = k
+	d.n++
 }
 
 func (t *deathTally) figures() []DeadFigures {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []DeadFigures
-	for _, f := range t.byKind {
-		all = append(all, *f)
+	for _, d := range t.of {
+		for _, f := range d.byKind {
+			all = append(all, *f)
+		}
 	}
 	slices.SortFunc(all, func(a, b DeadFigures) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Kind, b.Kind))
@@ -225,9 +222,9 @@ func (t *deathTally) shares(now time.Time) map[string]float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := map[string]float64{}
-	for topic, r := range t.recent {
+	for topic, d := range t.of {
 		count, n, most := map[uint64]int{}, 0, 0
-		for _, k := range r.keys[:min(r.n, len(r.keys))] {
+		for _, k := range d.keys[:min(d.n, len(d.keys))] {
 			if now.Sub(k.at) > shareAge {
 				continue
 			}
