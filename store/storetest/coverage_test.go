@@ -34,7 +34,7 @@ func TestEverySentenceHasATest(t *testing.T) {
 		}
 		tests[s.Name] = true
 	}
-	for _, layer := range []string{"model", "concurrency", "faults"} {
+	for _, layer := range []string{"random", "concurrency", "faults"} {
 		tests[layer] = true
 	}
 	covered := coverage(t)

@@ -4,8 +4,8 @@
 //	func TestStore(t *testing.T) { storetest.Run(t, storetest.Harness{Open: open}) }
 //
 // It has four layers. The contract: a short test for every sentence of packages
-// pawl and store. The model: random steps, checked against what the contract
-// allows. Concurrency: claimers and appenders at once, on two handles where the
+// pawl and store. Random steps, compared with the answers of package memory, the
+// reference. Concurrency: claimers and appenders at once, on two handles where the
 // backend has them, and histories checked for linearizability. Faults: calls
 // that fail before or after they took effect, handles that vanish.
 //

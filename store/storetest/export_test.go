@@ -2,9 +2,9 @@ package storetest
 
 import "testing"
 
-// ModelFails returns why a random walk of that seed fails, without shrinking it.
-func ModelFails(t testing.TB, h Harness, seed uint64, steps int) string {
-	if f := tryModel(t, h, seed, randomSteps(seed, steps)); f != nil {
+// RandomFails returns why a random walk of that seed fails, without shrinking it.
+func RandomFails(t testing.TB, h Harness, seed uint64, steps int) string {
+	if f := tryRandom(t, h, seed, randomSteps(seed, steps)); f != nil {
 		return f.why
 	}
 	return ""

@@ -15,8 +15,8 @@ type Harness struct {
 	// Open gives a fresh, empty, migrated store, which t.Cleanup closes. It is
 	// called from parallel tests.
 	Open func(t testing.TB) *Instance
-	// Only are the themes of the sentences to try; nil: the whole suite. With themes, the model and the faults are left
-	// out, too: that is for a backend that has passed all of it with a stand-in for its server.
+	// Only are the themes of the sentences to try; nil: the whole suite. With themes, random steps and the faults are
+	// left out, too: that is for a backend that has passed all of it with a stand-in for its server.
 	Only []string
 }
 
@@ -50,12 +50,12 @@ type Instance struct {
 	TxStalls string
 }
 
-// Run puts a backend to the test: contract, model, concurrency, faults.
+// Run puts a backend to the test: contract, random steps, concurrency, faults.
 func Run(t *testing.T, h Harness) {
 	t.Run("contract", func(t *testing.T) { runAll(t, h, h.sentences()) })
 	t.Run("concurrency", func(t *testing.T) { runAll(t, h, races()) })
 	if h.Only == nil {
-		t.Run("model", func(t *testing.T) { runModel(t, h) })
+		t.Run("random", func(t *testing.T) { runRandom(t, h) })
 		t.Run("faults", func(t *testing.T) { runFaults(t, h) })
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/pawl-dev/pawl/store/storetest"
 )
 
-// TestModelRejectsMutants: random steps find broken rules without a sentence that
+// TestRandomStepsRejectMutants: random steps find broken rules without a sentence that
 // is about them.
-func TestModelRejectsMutants(t *testing.T) {
+func TestRandomStepsRejectMutants(t *testing.T) {
 	names := []string{
 		"noFence", "extendNothing", "leaseOfAnHour", "noLanes", "oneLane", "lastInFirstOut", "runReordered",
 		"delayedBlocks", "delayIgnored",
@@ -37,7 +37,7 @@ func TestModelRejectsMutants(t *testing.T) {
 			const walks = 600 // most need one; some are noticed by one in twenty
 			for range walks {
 				seed := rand.Uint64()
-				if why := storetest.ModelFails(t, m.harness(), seed, 200); why != "" {
+				if why := storetest.RandomFails(t, m.harness(), seed, 200); why != "" {
 					t.Logf("seed %d: %s", seed, why)
 					return
 				}

@@ -7,7 +7,7 @@ import (
 
 // shrink leaves out steps for as long as something still fails, and for at most
 // half a minute.
-func shrink(steps []step, failed *modelFailure, try func([]step) *modelFailure) *modelFailure {
+func shrink(steps []step, failed *randomFailure, try func([]step) *randomFailure) *randomFailure {
 	end := time.Now().Add(30 * time.Second)
 	for size := len(steps) / 2; size > 0; {
 		smaller := false

@@ -338,5 +338,7 @@ func (t *T) resume() {
 func (t *T) storeNow() time.Time {
 	t.Helper()
 	t.put(pawl.Message{Topic: "clock"})
-	return t.claimWith(store.Lease{For: lease}, store.Want{Topic: "clock", Limit: 1})[0].EnqueuedAt
+	ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "clock", Limit: 1})
+	t.ack(ds...)
+	return ds[0].EnqueuedAt
 }
