@@ -228,30 +228,15 @@ func (s *Store) scaled(wants []store.Want) []store.Want {
 
 // learn notes how much larger the messages of a topic are than what is stored.
 func (s *Store) learn(ds []pawl.Delivery) {
-	type sums struct{ stored, decoded int }
-	topics := map[string]*sums{}
+	stored, decoded := map[string]int{}, map[string]int{}
 	for i := range ds {
 		m := &ds[i].Message
-		t := topics[m.Topic]
-		if t == nil {
-			t = &sums{}
-			topics[m.Topic] = t
-		}
-		t.stored += m.Size()
-		t.decoded += decodedSize(m)
+		stored[m.Topic] += m.Size()
+		decoded[m.Topic] += decodedSize(m)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, t := range topics {
-		if t.stored == 0 || t.decoded == 0 {
-			continue
-		}
-		now := float64(t.decoded) / float64(t.stored)
-		if before := s.ratios[name]; before > 0 {
-			now = (before + now) / 2
-		} else if now == 1 {
-			continue // nothing is encoded here
-		}
-		s.ratios[name] = now
+	for topic, size := range decoded {
+		s.ratios[topic] = float64(size) / float64(max(stored[topic], 1))
 	}
 }

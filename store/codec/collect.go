@@ -31,7 +31,7 @@ type Collected struct {
 // it is visible: olderThan must be longer than that takes.
 //
 // It lists all messages of the store that the codec wraps, and of each [Keeper] on
-// the way down, at least twice. Retained ones cannot be listed: where a topic
+// the way down, twice. Retained ones cannot be listed: where a topic
 // retains, a blob is removed by a later call, once it has been unused for longer
 // than any topic retains now. Nor does a log list what is finished, although others
 // may read it still: there olderThan must be longer than its topics keep their
@@ -80,25 +80,19 @@ func (s *Store) collect(ctx context.Context, olderThan time.Duration, dry bool) 
 	if len(c.old) == 0 {
 		return c.Collected, nil
 	}
-	for {
-		known := len(c.old)
-		// Live ones first: what dies meanwhile is seen among the dead. What is
-		// replayed meanwhile is made young.
+	// A listing may miss what changes its place meanwhile, as a delayed message does when
+	// it is due. So there are two: to be missed by both a message would have to move twice,
+	// which it does only by a replay. Live ones come first: what dies meanwhile is seen
+	// among the dead. What is replayed meanwhile is made young.
+	for range 2 {
 		all := append(s.kept(ctx), looker.List(ctx, store.Filter{}), letters.Dead(ctx, store.DeadFilter{}))
 		for _, records := range all {
 			if err := c.use(records); err != nil {
 				return c.Collected, err
 			}
 		}
-		// A listing may miss what changes its place meanwhile, as a delayed message
-		// does when it is due. So one is believed only that finds nothing new: to be
-		// missed by it, too, a message would have to move a second time, which it does
-		// only by a replay.
-		c.passes++
-		if c.passes > 1 && len(c.old) == known || len(c.old) == 0 {
-			return c.Collected, c.remove(ctx)
-		}
 	}
+	return c.Collected, c.remove(ctx)
 }
 
 // Keeper is the optional interface of a store, between the codec and the one that
@@ -149,7 +143,6 @@ type collection struct {
 	before   time.Time         // younger files are left alone
 	deferral time.Duration     // how long an unused file waits; 0: not at all
 	old      map[sum]time.Time // files without a known user, and their age
-	passes   int               // through all that is listed
 }
 
 // scan finds the old files, and tidies what others left behind.

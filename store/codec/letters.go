@@ -50,7 +50,7 @@ func (l *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.
 // so that a Collect that runs at the same time, and sees neither the dead letter
 // nor the message, spares them.
 func (l *letters) Replay(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
-	if err := l.refreshAll(ctx, ids); err != nil {
+	if err := l.refresh(ctx, ids); err != nil {
 		return nil, err
 	}
 	return l.DeadLetters.Replay(ctx, topic, ids...)
@@ -58,46 +58,37 @@ func (l *letters) Replay(ctx context.Context, topic string, ids ...string) (map[
 
 // ReplayKeeping implements [store.DeadLetters]; blobs become young as with Replay.
 func (l *letters) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
-	if err := l.refreshAll(ctx, ids); err != nil {
+	if err := l.refresh(ctx, ids); err != nil {
 		return nil, err
 	}
 	return l.DeadLetters.ReplayKeeping(ctx, topic, ids...)
 }
 
-// refreshAll makes the blobs of letters young.
-func (s *Store) refreshAll(ctx context.Context, ids []string) error {
-	if s.decode.blobs == nil {
-		return nil
+// refresh makes the blobs of letters young. One that cannot be read is replayed all the
+// same: the claim says what is wrong.
+func (s *Store) refresh(ctx context.Context, ids []string) error {
+	looker, ok := store.As[store.Inspector](s.inner)
+	if !ok || s.decode.blobs == nil {
+		return nil // then there is no Collect
 	}
 	for _, id := range ids {
-		if err := s.refresh(ctx, id); err != nil {
+		r, err := looker.Get(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // the replay finds that out
+		} else if err != nil {
 			return err
+		}
+		recipe, err := parseRecipe(r.Headers[Header])
+		if err != nil || recipe.blob == nil {
+			continue
+		}
+		if content, err := s.decode.blobs.read(ctx, recipe.blob); err == nil {
+			if err := s.decode.blobs.put(recipe.blob, content); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// refresh makes the blob of a letter young, if it has one that can be read.
-func (s *Store) refresh(ctx context.Context, id string) error {
-	looker, ok := store.As[store.Inspector](s.inner)
-	if !ok {
-		return nil // then there is no Collect
-	}
-	r, err := looker.Get(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		return nil // the replay finds that out
-	} else if err != nil {
-		return err
-	}
-	recipe, err := parseRecipe(r.Headers[Header])
-	if err != nil || recipe.blob == nil {
-		return nil
-	}
-	content, err := s.decode.blobs.read(ctx, recipe.blob)
-	if err != nil {
-		return nil // replayed all the same: the claim says what is wrong
-	}
-	return s.decode.blobs.put(recipe.blob, content)
 }
 
 // Bury implements [store.DeadLetters]. A letter that bears [SealedHeader] is
