@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,7 +145,7 @@ func (x *exchange) drafts(drafts [][]byte, kind string, one bool) ([]pawl.Messag
 		if err != nil {
 			return nil, malformed(strings.TrimSpace(strings.TrimSuffix(path, ".") + " " + err.Error()))
 		}
-		if topic != "" && d.Topic != "" && d.Topic != topic && len(faults) == 0 {
+		if topic != "" && d.Topic != "" && d.Topic != topic {
 			faults = append(faults, wire.Fault{Field: "topic", Why: "is not the one of the path, " + topic})
 		}
 		m := d.At(now)
@@ -153,6 +154,8 @@ func (x *exchange) drafts(drafts [][]byte, kind string, one bool) ([]pawl.Messag
 		}
 		if len(faults) == 0 {
 			faults = x.unfit(&m)
+		} else if m.Topic == "" && !slices.ContainsFunc(faults, func(f wire.Fault) bool { return f.Field == "topic" }) {
+			faults = append(faults, wire.Fault{Field: "topic", Why: "is missing"})
 		}
 		for _, f := range faults {
 			all = append(all, wire.Fault{Field: path + f.Field, Why: f.Why})

@@ -117,6 +117,15 @@ func (x *exchange) read(v any) error {
 	return decode(data, v)
 }
 
+// readChecked reads the body, and says everything that is wrong with it at once.
+func (x *exchange) readChecked(v interface{ check() error }) error {
+	err := x.read(v)
+	if p, ok := errors.AsType[*Problem](err); err != nil && (!ok || len(p.Fields) == 0) {
+		return err
+	}
+	return together(err, v.check())
+}
+
 const jsonType = "application/json"
 
 func decode(data []byte, v any) error {
@@ -135,6 +144,7 @@ func decode(data []byte, v any) error {
 		return malformed("the body is not a JSON document")
 	}
 	if faults := faultsIn(data, reflect.TypeOf(v).Elem(), ""); len(faults) > 0 {
+		_ = json.Unmarshal(data, v) // the rest is read, to be checked
 		return invalid(faults)
 	}
 	return fault("", "is not valid")

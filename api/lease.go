@@ -90,10 +90,7 @@ func seconds(f float64) time.Duration {
 // leaseMessages is POST /v1/lease.
 func (x *exchange) leaseMessages() error {
 	var q leaseRequest
-	if err := x.read(&q); err != nil {
-		return err
-	}
-	if err := q.check(); err != nil {
+	if err := x.readChecked(&q); err != nil {
 		return err
 	}
 	if err := x.needTopic(q.Topics...); err != nil {
@@ -243,27 +240,34 @@ func (x *exchange) giveBack(ds []pawl.Delivery, worker *worker) {
 type extendRequest struct {
 	Tokens    []string `json:"tokens"`
 	BySeconds *float64 `json:"by_seconds"`
+
+	by time.Duration
 }
 
 type extended struct {
 	Lost []string `json:"lost"`
 }
 
-// extendLeases is POST /v1/extend.
-func (x *exchange) extendLeases() error {
-	var q extendRequest
-	if err := x.read(&q); err != nil {
-		return err
-	}
+// check finds out how far it extends.
+func (q *extendRequest) check() error {
 	if len(q.Tokens) > MaxItems {
 		return tooLarge(fmt.Sprintf("%d tokens; a request has at most %d", len(q.Tokens), MaxItems))
 	}
-	by := defaultLease
+	q.by = defaultLease
 	if q.BySeconds != nil {
-		by = seconds(*q.BySeconds)
+		q.by = seconds(*q.BySeconds)
 	}
-	if by <= 0 || by > store.MaxLease {
+	if q.by <= 0 || q.by > store.MaxLease {
 		return fault("by_seconds", fmt.Sprintf("is over 0 and at most %.0f", store.MaxLease.Seconds()))
+	}
+	return nil
+}
+
+// extendLeases is POST /v1/extend.
+func (x *exchange) extendLeases() error {
+	var q extendRequest
+	if err := x.readChecked(&q); err != nil {
+		return err
 	}
 	ctx, cancel := x.call()
 	defer cancel()
@@ -284,10 +288,10 @@ func (x *exchange) extendLeases() error {
 			tokens = append(tokens, t.Token)
 		}
 		texts[t.Token] = text
-		x.api.workers.extended(t.Owner, t.Fence, by)
+		x.api.workers.extended(t.Owner, t.Fence, q.by)
 	}
 	if len(tokens) > 0 {
-		lost, err := x.api.store.Extend(ctx, by, tokens...)
+		lost, err := x.api.store.Extend(ctx, q.by, tokens...)
 		if err != nil {
 			return err
 		}

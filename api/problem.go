@@ -1,12 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -75,6 +78,25 @@ func invalid(faults []wire.Fault) error {
 	}
 	return &Problem{Status: http.StatusUnprocessableEntity, Title: "invalid request", Detail: detail,
 		Next: "correct the fields", Fields: faults[:min(len(faults), maxFaults)]}
+}
+
+// together is what cannot be read of a request, and what else is wrong with it.
+func together(unread, wrong error) error {
+	a, ok := errors.AsType[*Problem](unread)
+	b, also := errors.AsType[*Problem](wrong)
+	if !ok || !also || len(a.Fields) == 0 {
+		return cmp.Or(unread, wrong)
+	}
+	all := slices.Clone(a.Fields)
+	for _, f := range b.Fields {
+		if !slices.ContainsFunc(a.Fields, func(known wire.Fault) bool {
+			rest, within := strings.CutPrefix(f.Field, known.Field)
+			return within && (rest == "" || known.Field == "" || rest[0] == '.' || rest[0] == '[')
+		}) {
+			all = append(all, f)
+		}
+	}
+	return invalid(all)
 }
 
 // maxFaults bounds the faults of an answer.

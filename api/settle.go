@@ -78,6 +78,9 @@ type settledAll struct {
 
 // check finds everything that is wrong with a request.
 func (q *settleRequest) check() error {
+	if len(q.Settlements) > MaxItems {
+		return tooLarge(fmt.Sprintf("%d settlements; a request has at most %d", len(q.Settlements), MaxItems))
+	}
 	var faults []wire.Fault
 	for i := range q.Settlements {
 		q.Settlements[i].check("settlements["+strconv.Itoa(i)+"].", &faults)
@@ -120,13 +123,7 @@ func (s *settlement) check(path string, faults *[]wire.Fault) {
 // settleDeliveries is POST /v1/settle.
 func (x *exchange) settleDeliveries() error {
 	var q settleRequest
-	if err := x.read(&q); err != nil {
-		return err
-	}
-	if len(q.Settlements) > MaxItems {
-		return tooLarge(fmt.Sprintf("%d settlements; a request has at most %d", len(q.Settlements), MaxItems))
-	}
-	if err := q.check(); err != nil {
+	if err := x.readChecked(&q); err != nil {
 		return err
 	}
 	id, err := x.idempotency("settle")

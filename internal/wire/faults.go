@@ -37,9 +37,10 @@ func fit(d *Draft) error {
 	return m.Validate()
 }
 
-// diagnose reads each field of a message by itself.
+// diagnose reads each field of a message by itself. The draft has the topic alone.
 func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 	s := scan(data)
+	var d Draft
 	var faults []Fault
 	var seen fieldSet
 	s.fields(func(name []byte, _ int) {
@@ -50,6 +51,8 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 		}
 		if why := alone(field, value, line); why != "" {
 			faults = append(faults, Fault{field, why})
+		} else if field == "topic" {
+			_ = json.Unmarshal(value, &d.Topic) // it is a text
 		}
 	})
 	if err := s.end(); err != nil {
@@ -58,7 +61,7 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 	if len(faults) == 0 { // it is wrong as a whole only
 		faults = append(faults, Fault{"", "is not valid"})
 	}
-	return Draft{}, faults, nil
+	return d, faults, nil
 }
 
 // alone says what is wrong with a field of a message.
