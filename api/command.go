@@ -108,6 +108,9 @@ func (x *exchange) lookByCommand() error {
 func (x *exchange) changeByCommand() error {
 	var b commandBody
 	c, err := x.command(true)
+	if err == nil && c.Settings() && x.caller.may&doAdmin == 0 {
+		err = forbidden(x.caller.name + " may not do this")
+	}
 	if err == nil {
 		err = x.readOptional(&b)
 	}

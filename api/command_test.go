@@ -35,6 +35,7 @@ func TestCommands(t *testing.T) {
 		}
 		a, err := api.New(memory.New(memory.Config{}), api.Config{Access: api.Access{Tokens: []api.Token{
 			{Name: "eye", Secret: "eyeeyeeye", Role: api.Viewer}, {Name: "ops", Secret: "opsopsops", Role: api.Operator},
+			{Name: "adm", Secret: "admadmadm", Role: api.Admin},
 		}}, Rooms: api.Rooms{Commands: func() []operate.Command { return commands }}})
 		if err != nil {
 			t.Fatal(err)
@@ -68,7 +69,8 @@ func TestCommands(t *testing.T) {
 			status              int
 		}{
 			{"eyeeyeeye", "POST", "/v1/commands/x.put", 403}, {"opsopsops", "GET", "/v1/commands/x.put", 405},
-			{"opsopsops", "POST", "/v1/commands/x.rm", 404}, {"opsopsops", "POST", "/v1/commands/up", 404},
+			{"opsopsops", "POST", "/v1/commands/x.rm", 403},
+			{"admadmadm", "POST", "/v1/commands/x.rm", 404}, {"opsopsops", "POST", "/v1/commands/up", 404},
 		} {
 			if status, got = call(refused.token, refused.method, refused.path, ""); status != refused.status {
 				t.Errorf("%s %s: %d %v", refused.method, refused.path, status, got)

@@ -48,6 +48,9 @@ func TestLookAndAct(t *testing.T) {
 		d.want(404, d.get("/v1/messages/none"))
 		d.want(422, d.get("/v1/messages?nope=1"))
 		d.want(422, d.get("/v1/messages?state=lost"))
+		if got := fieldsOf(t, d.get("/v1/messages?state=lost&older_than=x")); len(got) != 2 {
+			t.Errorf("of two wrong parameters, %v are named", got)
+		}
 		var letters []operate.DeadLetter
 		page := d.want(200, d.get("/v1/dead?topic=mail&limit=2"))
 		if page.into(t, &letters); len(letters) != 2 || page.header.Get("Pawl-Cursor") == "" {

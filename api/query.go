@@ -26,7 +26,7 @@ func (q *query) key() []byte {
 	return nil
 }
 
-func (q *query) bad(name, why string) { q.err = cmp.Or(q.err, fault(name, why)) }
+func (q *query) bad(name, why string) { q.err = together(q.err, fault(name, why)) }
 
 func (q *query) duration(name string) time.Duration {
 	text := q.text(name)

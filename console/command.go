@@ -155,14 +155,18 @@ func (f *commandForm) Path() string { return strings.ReplaceAll(f.Name, " ", "."
 
 // Role is who may carry it out.
 func (f *commandForm) Role() string {
-	if f.Changes {
+	switch {
+	case f.Settings():
+		return api.Admin
+	case f.Changes:
 		return api.Operator
+	default:
+		return api.Viewer
 	}
-	return api.Viewer
 }
 
 // Allowed reports whether the person may carry it out.
-func (f *commandForm) Allowed() bool { return !f.Changes || f.V.May(api.Operator) }
+func (f *commandForm) Allowed() bool { return !f.Changes || f.V.May(f.Role()) }
 
 // commandFormats are what templates of commands, and of what is beside the store, write with.
 var commandFormats = template.FuncMap{

@@ -131,7 +131,7 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 		if f.Changes {
 			f.Back = v.URL("/pipelines/%s", p.Name)
 		}
-		if f.rowArg() >= 0 && f.Args[f.rowArg()].Name == "ID" {
+		if f.rowArg() >= 0 && f.Args[f.rowArg()].Name == "ID" && f.Allowed() {
 			rows = append(rows, f)
 		}
 		if f.shows() {

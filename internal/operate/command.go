@@ -52,5 +52,15 @@ type CommandAnswer struct {
 	Next  string `json:"next,omitempty"`
 }
 
+// Settings reports whether it changes settings or removes something for good: what only an admin may.
+func (c *Command) Settings() bool {
+	switch c.Verb() {
+	case "set", "rm", "discard":
+		return c.Changes
+	default:
+		return false
+	}
+}
+
 // Verb is the last word of its name.
 func (c *Command) Verb() string { return c.Name[strings.LastIndexByte(c.Name, ' ')+1:] }
