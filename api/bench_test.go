@@ -1,13 +1,18 @@
+//go:build unix
+
 package api_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -36,17 +41,48 @@ func benched(b *testing.B) (post func(path string, body []byte) []byte, s store.
 	}, s
 }
 
+// cpuTime is what this process has computed so far, the client included: what a busy machine cannot change.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkIdle has a thousand polls of fifty topics wait for nothing, for a second.
+func BenchmarkIdle(b *testing.B) {
+	post, _ := benched(b)
+	var polls sync.WaitGroup
+	for i := range api.MaxWaiting {
+		body := fmt.Appendf(nil, `{"topics":["idle-%d"],"wait_seconds":%d}`, i%50, 20+b.N)
+		polls.Go(func() { post("/v1/lease", body) })
+	}
+	time.Sleep(10 * time.Second) // all of them wait
+	b.ResetTimer()
+	began := cpuTime(b)
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	b.ReportMetric(100*(cpuTime(b)-began).Seconds()/b.Elapsed().Seconds(), "%-of-a-core")
+	b.StopTimer()
+	polls.Wait()
+}
+
 // BenchmarkAppend appends one message a request, over 64 connections.
 func BenchmarkAppend(b *testing.B) {
 	post, _ := benched(b)
 	b.SetParallelism(32)
 	b.ResetTimer()
+	began := cpuTime(b)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			post("/v1/topics/bench/messages", []byte(`{"json":{"to":"ann","n":12345}}`))
 		}
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+	b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/float64(b.N), "cpu-us/message")
 }
 
 // BenchmarkWork leases and settles a hundred messages a request, over 8 connections.
@@ -58,6 +94,7 @@ func BenchmarkWork(b *testing.B) {
 	}
 	b.SetParallelism(4)
 	b.ResetTimer()
+	began := cpuTime(b)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			var got struct{ Deliveries []struct{ Token string } }
@@ -73,6 +110,7 @@ func BenchmarkWork(b *testing.B) {
 		}
 	})
 	b.ReportMetric(100*float64(b.N)/b.Elapsed().Seconds(), "messages/s")
+	b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/float64(100*b.N), "cpu-us/message")
 }
 
 // BenchmarkPickup appends a message and waits until a long poll has it.
