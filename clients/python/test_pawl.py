@@ -112,6 +112,25 @@ class Kills(unittest.TestCase):
             self.assertEqual(list(dict.fromkeys(numbers)), sorted(set(numbers)), "order of " + key)
         self.assertEqual(sum(len(set(v)) for v in seen.values()), want)
 
+    def test_cut_headers(self) -> None:
+        """A server that cut the headers of a request off says 400 without a document: the request is repeated."""
+        answers = [b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n400 Bad Request",
+                   b'HTTP/1.1 201 Created\r\nConnection: close\r\n\r\n{"id":"m"}']
+        asked = []
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            def serve() -> None:
+                for answer in answers:
+                    at = server.accept()[0]
+                    with at:
+                        asked.append(at.recv(65536).decode().split("Idempotency-Key: ")[1].split("\r\n")[0])
+                        at.sendall(answer)
+            thread = threading.Thread(target=serve)
+            thread.start()
+            sent = pawl.Client(f"http://127.0.0.1:{server.getsockname()[1]}").send("mail", "x")
+            thread.join()
+        self.assertEqual(sent.id, "m")
+        self.assertEqual(asked[0], asked[1])
+
     def test_verdicts(self) -> None:
         worker = pawl.Worker(self.client, lease=5)
         done = threading.Event()

@@ -141,8 +141,10 @@ class Client:
                 status, retry_after, text = self._post(path, data, headers, timeout)
                 if status < 300:
                     return json.loads(text)
-                error: Exception = Problem(status, _document(text))
-                if status not in (408, 429, 502, 503, 504):
+                document = _document(text)
+                error: Exception = Problem(status, document)
+                cut = status == 400 and "status" not in document  # the headers took over a second to arrive
+                if status not in (408, 429, 502, 503, 504) and not cut:
                     raise error
                 after = retry_after
             except (OSError, http.client.HTTPException, ValueError) as failed:

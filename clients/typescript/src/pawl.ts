@@ -118,6 +118,7 @@ export class Client {
     const end = performance.now() + (how.patience ?? this.patience) * 1000;
     for (let pause = 0.05; ; pause = Math.min(pause * 2, 5)) {
       let error: Error;
+      let cut = false;
       let wait = pause * (0.5 + Math.random() / 2);
       const url = this.urls[Math.floor(Math.random() * this.urls.length)]!;
       try {
@@ -125,13 +126,15 @@ export class Client {
         const r = await fetch(url + path, { method: "POST", headers, body: text, signal });
         const answer = await r.text();
         if (r.ok) return JSON.parse(answer);
-        error = new Problem(r.status, parsed(answer));
+        const document = parsed(answer);
+        error = new Problem(r.status, document);
+        cut = r.status === 400 && document.status === undefined; // the headers took over a second to arrive
         const after = Number(r.headers.get("Retry-After"));
         if (after > 0) wait = after;
       } catch (failed) {
         error = failed as Error;
       }
-      if (error instanceof Problem && ![408, 429, 502, 503, 504].includes(error.status)) throw error;
+      if (error instanceof Problem && !cut && ![408, 429, 502, 503, 504].includes(error.status)) throw error;
       if (performance.now() + wait * 1000 > end) {
         throw error instanceof Problem ? error : new Unavailable(String(error.cause ?? error), { cause: error });
       }

@@ -1,6 +1,7 @@
 // Tests of the client against a built pawl, whose processes are killed.
 
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import test from "node:test";
 import { Client, Permanent, Problem, Worker } from "pawl";
@@ -47,6 +48,20 @@ test("nothing is lost and nothing stored twice while two APIs are killed in turn
     const first = [...new Set(all)];
     assert.deepEqual(first, first.toSorted((a, b) => a - b), "order of " + key);
   }
+});
+
+test("a server that cut the headers of a request off says 400 without a document: the request is repeated", async (t) => {
+  const asked = [];
+  const server = createServer((q, r) => {
+    asked.push(q.headers["idempotency-key"]);
+    if (asked.length === 1) r.writeHead(400).end("400 Bad Request");
+    else r.writeHead(201).end('{"id":"m"}');
+  });
+  await new Promise((listening) => server.listen(0, "127.0.0.1", listening));
+  t.after(() => server.close());
+  const { id } = await new Client(`http://127.0.0.1:${server.address().port}`).send("mail", "x");
+  assert.equal(id, "m");
+  assert.equal(asked[0], asked[1]);
 });
 
 test("verdicts, emits, and what is invalid", async (t) => {
