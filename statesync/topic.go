@@ -148,9 +148,14 @@ func (t *Topic[T]) current(ctx context.Context, key string) (v Value[T], e store
 func (t *Topic[T]) Get(ctx context.Context, key string) (Value[T], error) {
 	v, _, _, err := t.current(ctx, key)
 	if err == nil && (v.Version == 0 || v.Deleted) {
-		err = &store.Error{Op: "state " + t.name + "/" + key, Code: store.ErrNotFound}
+		err = t.none(key)
 	}
 	return v, err
+}
+
+func (t *Topic[T]) none(key string) error {
+	return &store.Error{Op: "state " + t.name + "/" + key, Code: store.ErrNotFound,
+		Hint: "see what there is: `pawl state ls " + t.name + "`"}
 }
 
 // Put stores a value, durably when it returns, if the one there has that version: 0 is none, [AnyVersion] any.
@@ -188,7 +193,7 @@ func (t *Topic[T]) write(ctx context.Context, key string, next envelope, version
 			return v, &store.Error{Op: "state " + t.name + "/" + key, Code: store.ErrConflict,
 				Err: fmt.Errorf("it is at version %d, not %d", have, version), Hint: "read it again"}
 		case have == 0 && next.Deleted:
-			return v, &store.Error{Op: "state " + t.name + "/" + key, Code: store.ErrNotFound}
+			return v, t.none(key)
 		}
 		if e.Version > 0 {
 			if err := t.archive(ctx, key, n, &e); err != nil {
@@ -274,7 +279,7 @@ func (t *Topic[T]) History(ctx context.Context, key string) ([]Value[T], error) 
 	all = slices.DeleteFunc(all, func(old Value[T]) bool { return old.Version >= v.Version })
 	slices.Reverse(all)
 	if v.Version == 0 {
-		return nil, &store.Error{Op: "state " + t.name + "/" + key, Code: store.ErrNotFound}
+		return nil, t.none(key)
 	}
 	return slices.Insert(all, 0, v), nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/operate"
@@ -21,7 +22,8 @@ func state(check func(topic string, value []byte) error) pipeline.Command {
 	schema := pipeline.Flag{Name: "schema", Doc: "`NAME` of the form of the value"}
 	topic := func(use, short, long, example string, least, most int,
 		do func(context.Context, *onState) error, flags ...pipeline.Flag) pipeline.Command {
-		return verb(use, short, long, "  pawl state "+example, flags, least, most, "a topic and a key",
+		_, args, _ := strings.Cut(use, " ")
+		return verb(use, short, long, "  pawl state "+example, flags, least, most, args,
 			func(ctx context.Context, in *pipeline.Invocation) error { return withState(ctx, in, check, do) })
 	}
 	return pipeline.Command{
