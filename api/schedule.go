@@ -85,7 +85,7 @@ func (x *exchange) showSchedule(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return operate.FormSchedule(ctx, x.api.store, &s)
+	return operate.FormWholeSchedule(ctx, x.api.store, &s)
 }
 
 func (x *exchange) nextTicks(ctx context.Context) (any, error) {

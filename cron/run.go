@@ -284,7 +284,7 @@ const most = 10_000
 func (r *reign) fire(ctx context.Context, l *live) error {
 	now := r.now()
 	var plan []due
-	recent := now.Add(-l.def.within())
+	recent := now.Add(-l.def.Within())
 	for at := l.next; !at.IsZero() && !at.After(now); at = l.times.Next(at) {
 		if len(plan) >= most && at.After(recent) && !plan[len(plan)-1].tick.After(recent) {
 			break // what is too old to be made up is booked first
@@ -437,5 +437,9 @@ func (r *reign) why(l *live, d due) string {
 	if !d.madeUp {
 		what = "not made up"
 	}
-	return fmt.Sprintf("due %s; %s; %s because missed: %s", d.tick.Format("15:04 MST"), down, what, policy)
+	due := "15:04 MST"
+	if d.tick.Second() != 0 {
+		due = clock + " MST"
+	}
+	return fmt.Sprintf("due %s; %s; %s because missed: %s", d.tick.Format(due), down, what, policy)
 }

@@ -77,36 +77,41 @@ func (s *Schedule) Times() (*Times, error) {
 	return Every(s.Every, s.Zone)
 }
 
-// Validate reports the first thing that is wrong with the schedule, at a time, as a [*pawl.InvalidError].
+// Validate reports all that is wrong with the schedule, at a time, each as a [*pawl.InvalidError].
 func (s *Schedule) Validate(now time.Time) error {
-	if err := pawl.ValidTopic(s.Name); err != nil {
-		return pawl.Invalid("name", "is %q; it is made like the name of a topic", s.Name)
+	var faults pawl.Faults
+	bad := func(is bool, field, why string, args ...any) {
+		if is {
+			faults.Add(pawl.Invalid(field, why, args...))
+		}
 	}
+	bad(pawl.ValidTopic(s.Name) != nil, "name", "is %q; it is made like the name of a topic", s.Name)
 	times, err := s.Times()
 	if err == nil {
 		err = times.Fires(now)
 	}
-	if err != nil {
-		return err
+	if faults.Add(err); err != nil {
+		times = &Times{every: 1, zone: time.UTC} // for the rest
 	}
-	switch {
-	case s.Overlap != "" && s.Overlap != OverlapQueue && s.Overlap != OverlapSkip && s.Overlap != OverlapReplace:
-		return pawl.Invalid("overlap", "is %q; it is queue, skip or replace", s.Overlap)
-	case s.Missed != "" && s.Missed != MissedOnce && s.Missed != MissedSkip && s.Missed != MissedAll:
-		return pawl.Invalid("missed", "is %q; it is once, skip or all", s.Missed)
-	case s.Jitter < 0 || s.Jitter > MaxJitter:
-		return pawl.Invalid("jitter", "is %v; it goes from 0 to %v", s.Jitter, MaxJitter)
-	case s.MissedWithin < 0 || s.MissedWithin > MaxMissedWithin:
-		return pawl.Invalid("missed_within", "is %v; it goes from 0 to %v", s.MissedWithin, MaxMissedWithin)
-	case len(s.Body) > MaxBody:
-		return pawl.Invalid("body", "is %d bytes long; the limit of a schedule is %d", len(s.Body), MaxBody)
+	bad(s.Overlap != "" && s.Overlap != OverlapQueue && s.Overlap != OverlapSkip && s.Overlap != OverlapReplace,
+		"overlap", "is %q; it is queue, skip or replace", s.Overlap)
+	bad(s.Missed != "" && s.Missed != MissedOnce && s.Missed != MissedSkip && s.Missed != MissedAll,
+		"missed", "is %q; it is once, skip or all", s.Missed)
+	bad(s.Jitter < 0 || s.Jitter > MaxJitter, "jitter", "is %v; it goes from 0 to %v", s.Jitter, MaxJitter)
+	bad(s.MissedWithin < 0 || s.MissedWithin > MaxMissedWithin, "missed_within", "is %v; it goes from 0 to %v",
+		s.MissedWithin, MaxMissedWithin)
+	bad(len(s.Body) > MaxBody, "body", "is %d bytes long; the limit of a schedule is %d", len(s.Body), MaxBody)
+	for _, name := range []string{HeaderSchedule, HeaderTick} {
+		_, given := s.Headers[name]
+		bad(given, "headers", "has %s, which each message of a schedule gets from Pawl", name)
 	}
 	m := s.message(times, times.Next(now))
-	return m.Validate()
+	faults.Add(m.Validate())
+	return faults.Err()
 }
 
-// within is how old a tick may be that is made up.
-func (s *Schedule) within() time.Duration {
+// Within is how old a tick may be that is made up.
+func (s *Schedule) Within() time.Duration {
 	if s.MissedWithin == 0 {
 		return 24 * time.Hour
 	}
@@ -122,7 +127,7 @@ func (s *Schedule) message(times *Times, tick time.Time) pawl.Message {
 		ID: messageID(s.Name, tick.Unix()), Topic: s.Topic, Key: s.Key, Priority: s.Priority, Body: s.Body,
 		Headers: map[string]string{},
 		Unique: pawl.Unique{
-			Key: fmt.Sprintf("%s@%d", s.Name, tick.Unix()), Scope: "schedule", For: s.within() + 24*time.Hour,
+			Key: fmt.Sprintf("%s@%d", s.Name, tick.Unix()), Scope: "schedule", For: s.Within() + 24*time.Hour,
 		},
 	}
 	maps.Copy(m.Headers, s.Headers)

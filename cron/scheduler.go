@@ -229,7 +229,7 @@ func (s *Scheduler) RunAt(ctx context.Context, name string, tick time.Time) (id 
 	m := l.def.message(l.times, tick.In(l.times.zone))
 	m.ID, m.Unique, m.Delay = pawl.NewID(), pawl.Unique{}, max(0, tick.Sub(now)) // each run is a message
 	if m.Delay > pawl.MaxDelay {
-		return "", pawl.Invalid("at", "is %v ahead; the limit is %v", m.Delay, pawl.MaxDelay)
+		return "", pawl.Invalid("at", "is further ahead than a message can be delayed, which is %v", pawl.MaxDelay)
 	}
 	if _, err := s.append(ctx, m); err != nil {
 		return "", err

@@ -274,10 +274,17 @@ func TestScheduleRefused(t *testing.T) {
 			"missed":        {Name: "a", Topic: "t", Cron: "@daily", Missed: "never"},
 			"jitter":        {Name: "a", Topic: "t", Cron: "@daily", Jitter: -1},
 			"missed_within": {Name: "a", Topic: "t", Cron: "@daily", MissedWithin: -1},
+			"headers":       {Name: "a", Topic: "t", Cron: "@daily", Headers: map[string]string{HeaderTick: "x"}},
 		} {
 			err := r.Put(r.Context(), s)
 			if invalid, ok := errors.AsType[*pawl.InvalidError](err); !ok || invalid.Field != field {
 				t.Errorf("%s: %v", field, err)
+			}
+		}
+		err := r.Put(r.Context(), Schedule{Name: "a b", Cron: "61 * * * *", Zone: "Local", Topic: "x y", Missed: "never"})
+		for _, all := range []string{"name is", `cron has "61"`, `zone is "Local"`, `topic "x y"`, "missed is"} {
+			if err == nil || !strings.Contains(err.Error(), all) {
+				t.Errorf("%v, want %s, too", err, all)
 			}
 		}
 	})
@@ -405,6 +412,7 @@ func TestExplain(t *testing.T) {
 		zero := time.Now()
 		time.Sleep(90 * time.Second)
 		r.put(Schedule{Name: "s", Every: time.Minute})
+		r.put(Schedule{Name: "odd", Cron: "45 2 0 * * *"})
 		stop := r.start("a")
 		time.Sleep(time.Minute)
 		stop()
@@ -424,6 +432,9 @@ func TestExplain(t *testing.T) {
 		last, err := r.Explain(ctx, "s", time.Time{})
 		r.must(err)
 		r.want(last.Action, ActionMadeUp)
+		last, err = r.Explain(ctx, "odd", time.Time{})
+		r.must(err)
+		r.want(last.Why, "due 00:02:45 UTC; no scheduler from 00:02:30 to 00:03:02; made up at 00:03:02 because missed: once")
 		if _, err := r.Explain(ctx, "s", zero.Add(time.Second)); !errors.Is(err, store.ErrNotFound) {
 			t.Error(err)
 		}

@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"errors"
 	"strings"
 	"time"
 
@@ -20,11 +21,11 @@ const years = 8
 // Cron returns the times of an expression in a zone; an empty zone is UTC.
 func Cron(expr, zone string) (*Times, error) {
 	e, err := parseExpression(expr)
-	if err != nil {
-		return nil, err
+	l, noZone := loadZone(zone)
+	if err != nil || noZone != nil {
+		return nil, errors.Join(err, noZone)
 	}
-	l, err := loadZone(zone)
-	return &Times{expr: e, zone: l}, err
+	return &Times{expr: e, zone: l}, nil
 }
 
 // Every returns the times that are a multiple of d after 1970-01-01T00:00Z, in a zone.

@@ -73,8 +73,8 @@ func cell(t *time.Time) string {
 
 // invalid names a flag in an error about its value.
 func invalid(err error) error {
-	if e, ok := errors.AsType[*pawl.InvalidError](err); ok {
-		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot do this", Err: e, Next: "correct it"}
+	if _, ok := errors.AsType[*pawl.InvalidError](err); ok {
+		return &pipeline.Error{Code: pipeline.ExitUsage, What: "cannot do this", Err: err, Next: "correct it"}
 	}
 	return err
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +32,7 @@ pawl.yaml under schedules:, or from Go.`,
 				`  pawl schedules ls
   pawl schedules ls -o json | jq -r '.[] | select(.state == "paused").name'`, nil, 0, 0, "nothing", list),
 			schedule("show", "Show a schedule",
-				"Shows a schedule, its next tick and the outcome of the last one.", nil, show),
+				"Shows a schedule with what it sends, its next tick and the outcome of the last one.", nil, show),
 			put(),
 			schedule("rm", "Remove a schedule; its history stays",
 				"Removes a schedule. Its history stays, and so do the messages that it sent.", nil,
@@ -124,17 +126,28 @@ func show(ctx context.Context, o on) error {
 	if err != nil {
 		return err
 	}
-	i, err := operate.FormSchedule(ctx, o.store, &status)
+	i, err := operate.FormWholeSchedule(ctx, o.store, &status)
 	if err != nil {
 		return err
+	}
+	var headers []string
+	for _, name := range slices.Sorted(maps.Keys(i.Headers)) {
+		headers = append(headers, name+"="+i.Headers[name])
+	}
+	body := fmt.Sprintf("%d bytes", len(i.Bytes))
+	if i.Body != nil {
+		body = *i.Body
 	}
 	return o.Document(i, func(w io.Writer) error {
 		for _, row := range [][2]string{
 			{"name", i.Name}, {"times", cmp.Or(i.Cron, "every "+i.Every)}, {"zone", i.Zone}, {"topic", i.Topic},
 			{"state", i.State}, {"next", cell(i.NextAt)}, {"last", cell(i.LastTick)},
-			{"outcome", cmp.Or(i.LastOutcome, "-")}, {"missed", strconv.FormatInt(i.Missed, 10)}, {"origin", i.Origin},
+			{"outcome", cmp.Or(i.LastOutcome, "-")}, {"not made up", strconv.FormatInt(i.Schedule.Missed, 10)},
+			{"origin", i.Origin}, {"key", cmp.Or(i.Key, "-")}, {"priority", strconv.Itoa(i.Priority)},
+			{"headers", cmp.Or(strings.Join(headers, ", "), "-")}, {"jitter", status.Jitter.String()},
+			{"overlap", i.Overlap}, {"missed", i.Missed + ", within " + status.Within().String()}, {"body", body},
 		} {
-			if _, err := fmt.Fprintf(w, "%-9s%s\n", row[0], row[1]); err != nil {
+			if _, err := fmt.Fprintf(w, "%-13s%s\n", row[0], row[1]); err != nil {
 				return err
 			}
 		}
@@ -223,8 +236,13 @@ func stated(in *pipeline.Invocation) (s cron.Schedule, err error) {
 	if f.Text("json") != "" && !json.Valid(s.Body) {
 		return s, usage("--json is no JSON", "write a JSON value")
 	}
+	if f.Changed("missed-within") && s.MissedWithin == 0 {
+		return s, usage("--missed-within is 0", "use --missed skip so that nothing is made up")
+	}
 	if file := f.Text("body-file"); file != "" {
-		s.Body, err = os.ReadFile(file) //nolint:gosec // the file is the caller's choice
+		if s.Body, err = os.ReadFile(file); err != nil { //nolint:gosec // the file is the caller's choice
+			err = usage(fmt.Sprintf("--body-file cannot be read: %v", err), "correct the path")
+		}
 	}
 	return s, err
 }

@@ -141,7 +141,7 @@ func (w *walker) bindOverrides(items []*node) []policy.Override {
 		}
 	}
 	_, err := policy.NewMatrixOf(nil, w.rules(), all...)
-	for _, e := range overrideErrors(err) {
+	for _, e := range apart[*policy.OverrideError](err) {
 		n := from[e.Index].find(e.Field)
 		w.refuse(n, "", "%s", e.Why)
 	}
@@ -183,17 +183,17 @@ func named[T interface{ String() string }](n *node, name string, values ...T) *T
 	return nil
 }
 
-// overrideErrors takes joined errors apart.
-func overrideErrors(err error) []*policy.OverrideError {
+// apart takes joined errors apart, and returns those of a type.
+func apart[E error](err error) []E {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*policy.OverrideError
+		var all []E
 		for _, e := range many.Unwrap() {
-			all = append(all, overrideErrors(e)...)
+			all = append(all, apart[E](e)...)
 		}
 		return all
 	}
-	if e, ok := errors.AsType[*policy.OverrideError](err); ok {
-		return []*policy.OverrideError{e}
+	if e, ok := errors.AsType[E](err); ok {
+		return []E{e}
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func scheduleShape() *shape {
 		{name: "missed", doc: "Which of the ticks that were missed are made up.", def: cron.MissedOnce,
 			shape: oneOf(cron.MissedSkip, cron.MissedOnce, cron.MissedAll)},
 		{name: "missed_within", doc: "How old a tick may be that is made up.", def: "24h",
-			shape: span(0, cron.MaxMissedWithin)},
+			shape: span(time.Second, cron.MaxMissedWithin)},
 		{name: "paused", doc: "Whether it is paused.", def: "false", shape: shape{kind: boolean}},
 	}}
 }
@@ -103,15 +103,14 @@ func (w *walker) bindSchedule(name string, n *node) (s cron.Schedule, ok bool) {
 	if !n.sound() || len(w.problems) > faults {
 		return s, false
 	}
-	if e, wrong := errors.AsType[*pawl.InvalidError](s.Validate(time.Now())); wrong {
+	for _, e := range apart[*pawl.InvalidError](s.Validate(time.Now())) {
 		if at := n.find(e.Field); at != n {
 			w.refuse(at, "", "%s", e.Why)
 		} else {
 			w.refuseKey(n, "", "%s", e.Error())
 		}
-		return s, false
 	}
-	return s, true
+	return s, len(w.problems) == faults
 }
 
 // scheduleBody is the body that one of three keys states.

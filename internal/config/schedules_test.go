@@ -71,6 +71,8 @@ func TestFaultsOfSchedules(t *testing.T) {
   f: {cron: "@daily"}
   g/h: {cron: "@daily", topic: t}
   i: {cron: "@daily", topic: t, crom: x, key: ""}
+  j: {cron: 0 0 30 2 *, topic: t, missed_within: 1s, headers: {Pawl-Tick: x}}
+  k: {every: 1m, topic: t, missed_within: 0s}
 `)
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
@@ -83,7 +85,8 @@ func TestFaultsOfSchedules(t *testing.T) {
 	want := `2:13 schedules.a.cron, 2:31 schedules.a.zone, 3:14 schedules.b.every, 4:13 schedules.c.cron, ` +
 		`5:3 schedules.d, 5:14 schedules.d.topic, 5:27 schedules.d.missed, 5:49 schedules.d.json, ` +
 		`5:49 schedules.d.json, 6:30 schedules.e.every, 6:52 schedules.e.jitter, 6:67 schedules.e.body_file, ` +
-		`7:3 schedules.f, 8:3 schedules.g/h, 9:33 schedules.i.crom, 9:47 schedules.i.key`
+		`7:3 schedules.f, 8:3 schedules.g/h, 9:33 schedules.i.crom, 9:47 schedules.i.key, ` +
+		`10:13 schedules.j.cron, 10:63 schedules.j.headers, 11:43 schedules.k.missed_within`
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("got  %s\nwant %s\n%v", text, want, err)
 	}

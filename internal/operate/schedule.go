@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/store"
@@ -24,6 +26,35 @@ type Schedule struct {
 	LastOutcome string     `json:"last_outcome"`
 	Origin      string     `json:"origin"`
 	Missed      int64      `json:"missed_total"`
+}
+
+// WholeSchedule is a schedule with what it sends, as JSON.
+type WholeSchedule struct {
+	Schedule
+	Key          string            `json:"key"`
+	Priority     int               `json:"priority"`
+	Headers      map[string]string `json:"headers"`
+	Body         *string           `json:"body,omitempty"`
+	Bytes        []byte            `json:"body_base64,omitempty"` // in place of a body that is no text
+	Jitter       float64           `json:"jitter_seconds"`
+	Overlap      string            `json:"overlap"`
+	Missed       string            `json:"missed"`
+	MissedWithin float64           `json:"missed_within_seconds"`
+}
+
+// FormWholeSchedule is the form of a schedule with what it sends.
+func FormWholeSchedule(ctx context.Context, s store.Store, c *cron.Status) (WholeSchedule, error) {
+	f, err := FormSchedule(ctx, s, c)
+	w := WholeSchedule{Schedule: f, Key: string(c.Key), Priority: c.Priority, Headers: map[string]string{},
+		Jitter: c.Jitter.Seconds(), Overlap: cmp.Or(c.Overlap, cron.OverlapQueue),
+		Missed: cmp.Or(c.Schedule.Missed, cron.MissedOnce), MissedWithin: c.Within().Seconds()}
+	maps.Copy(w.Headers, c.Headers)
+	if utf8.Valid(c.Body) {
+		w.Body = new(string(c.Body))
+	} else {
+		w.Bytes = c.Body
+	}
+	return w, err
 }
 
 // FormSchedule is the form of a schedule. It looks up what became of the message of the last tick.
