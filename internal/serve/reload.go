@@ -17,7 +17,7 @@ import (
 )
 
 // watchEvery is how often the configuration file is looked at.
-const watchEvery = time.Second
+const watchEvery = 700 * time.Millisecond
 
 // loaded is which configuration is in effect.
 type loaded struct {
