@@ -56,9 +56,11 @@ type Config struct {
 
 // Rooms are what the routes of a whole program show; without one its route is 404.
 type Rooms struct {
-	Doctor        func(context.Context) (any, error)
-	Commands      func() []operate.Command
-	Stores        func() any
+	Doctor   func(context.Context) (any, error)
+	Commands func() []operate.Command
+	Stores   func() any
+	// CheckState refuses a value that the daemons would not take from a topic of the state.
+	CheckState    func(topic string, value []byte) error
 	PolicyLs      func() ([]operate.PolicyRule, error)
 	PolicyExplain func(*operate.Failure) (operate.Decision, error)
 }

@@ -80,6 +80,11 @@ func putState(ctx context.Context, x *exchange, b *stateBody) (operate.AuditEntr
 	if len(b.Value) == 0 {
 		return operate.AuditEntry{}, nil, fault("value", "is missing")
 	}
+	if check := x.api.config.Rooms.CheckState; check != nil {
+		if err := check(x.r.PathValue("topic"), b.Value); err != nil {
+			return operate.AuditEntry{}, nil, fault("value", "is refused: "+err.Error())
+		}
+	}
 	return x.changeShared(b.Schema, func(t *statesync.Topic[json.RawMessage], key string) (
 		statesync.Value[json.RawMessage], error) {
 		return t.Put(ctx, key, b.Value, b.version())

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/pawl-dev/pawl/api"
@@ -8,7 +9,14 @@ import (
 )
 
 func TestState(t *testing.T) {
-	onStores(t, api.Config{Access: api.Access{Tokens: tokens}}, func(t *testing.T, d *door) {
+	check := func(topic string, value []byte) error {
+		if topic == "limits" && string(value) == "0" {
+			return errors.New("no such limit")
+		}
+		return nil
+	}
+	rooms := api.Rooms{CheckState: check}
+	onStores(t, api.Config{Access: api.Access{Tokens: tokens}, Rooms: rooms}, func(t *testing.T, d *door) {
 		d = d.with(t).as("secret-admin")
 		var v operate.StateValue
 		d.want(200, d.post("/v1/state/flags/a%2Fb/put", `{"value":{"on":true},"if_version":0}`)).into(t, &v)
@@ -18,6 +26,7 @@ func TestState(t *testing.T) {
 		d.want(409, d.post("/v1/state/flags/a%2Fb/put", `{"value":1,"if_version":0}`))
 		d.want(422, d.post("/v1/state/flags/a%2Fb/put", `{"value":1,"if_version":-5}`))
 		d.want(422, d.post("/v1/state/flags/a%2Fb/put", `{}`))
+		d.want(422, d.post("/v1/state/limits/api/put", `{"value":0}`))
 		d.want(422, d.post("/v1/state/flags/a%20b/put", `{"value":1}`))
 		d.want(403, d.as("secret-viewer").post("/v1/state/flags/a%2Fb/put", `{"value":1}`))
 		d.want(403, d.as("secret-operator").post("/v1/state/flags/a%2Fb/rm", ``))

@@ -47,6 +47,7 @@ type record struct {
 	Cursor int64  `json:"cursor"` // the latest tick that is dealt with
 	Last   int64  `json:"last"`   // the latest tick with a message
 	Missed int64  `json:"missed"`
+	Zone   string `json:"zone,omitempty"` // of the schedule, for when it is removed
 	Rows   []row  `json:"rows"`
 	Parts  int    `json:"parts"` // of older rows that were written, and from which on they are kept
 	Kept   int    `json:"kept"`
@@ -78,6 +79,7 @@ func (s *Scheduler) save(ctx context.Context, l *live) error {
 	if err := s.forget(ctx, l); err != nil {
 		return err
 	}
+	l.record.Zone = l.def.Zone
 	text, err := json.Marshal(l.record)
 	if err != nil {
 		return err
@@ -141,9 +143,13 @@ func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
 		_, err := s.get(ctx, name)
 		return []Run{}, err
 	}
-	zone := time.UTC
+	zone := l.record.Zone
 	if known, err := s.get(ctx, name); err == nil {
-		zone = known.times.zone
+		zone = known.def.Zone
+	}
+	clock, err := loadZone(zone)
+	if err != nil {
+		clock = time.UTC
 	}
 	var rows []row
 	for e, err := range s.entries.ListState(ctx, pastPrefix+name+"/", 0) {
@@ -161,7 +167,7 @@ func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
 	}
 	runs := []Run{}
 	for _, w := range slices.Backward(append(rows, l.record.Rows...)) {
-		runs = append(runs, w.run(name, zone))
+		runs = append(runs, w.run(name, clock))
 	}
 	return runs, nil
 }

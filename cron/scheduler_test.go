@@ -367,6 +367,11 @@ func TestRuns(t *testing.T) {
 		r.want(fmt.Sprintf("%s%v", m.State, m.NotBefore.Sub(m.EnqueuedAt)), "delayed1h0m0s")
 		r.want(r.history("s"), "00:00:00 manual, 00:00:00 manual, 22:30:00 manual, 01:00:00 manual")
 		r.want(fmt.Sprint(r.ticks()), "[00:00:00Z 00:00:00Z 01:00:00Z 22:30:00Z]")
+		r.put(Schedule{Name: "z", Cron: "@daily", Zone: "Asia/Kathmandu"})
+		_, err = r.RunNow(ctx, "z")
+		r.must(err)
+		r.must(r.Remove(ctx, "z"))
+		r.want(r.history("z"), "05:45:00 manual") // in its zone, also when it is gone
 	})
 }
 

@@ -127,6 +127,7 @@ func (s *session) rooms() api.Rooms {
 			}
 			return all
 		},
+		CheckState: serve.CheckState,
 		PolicyLs: func() ([]operate.PolicyRule, error) {
 			m, err := s.effective()
 			if err != nil {
