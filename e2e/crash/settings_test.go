@@ -53,7 +53,8 @@ func settingsReachAll(t *testing.T, s *site) {
 				}
 				defer func() { _ = answer.Body.Close() }()
 				text, _ := io.ReadAll(answer.Body)
-				return strings.Contains(string(text), fmt.Sprintf("pawl_limit_rate_per_second{limit=%q} %d\n", limit, rate))
+				line := fmt.Sprintf("pawl_limit_rate_per_second{limit=%q} %d\n", limit, rate)
+				return strings.Contains(string(text), line)
 			})
 		}
 		return time.Since(began)
@@ -69,7 +70,8 @@ func settingsReachAll(t *testing.T, s *site) {
 	}
 	for what, lags := range map[string][]time.Duration{"set": set, "file": file} {
 		slices.Sort(lags)
-		t.Logf("%s: p50 %v, at most %v until it is in effect in both processes", what, lags[len(lags)/2], lags[len(lags)-1])
+		t.Logf("%s: p50 %v, at most %v until it is in effect in both processes", what, lags[len(lags)/2],
+			lags[len(lags)-1])
 		if p50 := lags[len(lags)/2]; p50 > bound(2*time.Second) {
 			t.Errorf("%s: p50 %v", what, p50)
 		}

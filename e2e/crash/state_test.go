@@ -54,8 +54,8 @@ func (w *watcher) versions() []stateLine {
 
 // TestStateOverKills: eight processes watch a value that eight others write, and each is killed now and then. Every
 // watcher ends at the last value, versions never fall, a write that was confirmed is in the history once, and a change
-// reaches a process within a second. With PAWL_BARS=1 it takes some minutes; else three processes watch, three write,
-// and one of each is killed for certain.
+// reaches a process within a second. With PAWL_BARS=1 it takes some minutes; else three processes watch and three
+// write, and one of each is killed for certain.
 func TestStateOverKills(t *testing.T) {
 	onEachStore(t, stateOverKills)
 	t.Run("Kafka", func(t *testing.T) { stateOverKills(t, kafkaSite(t, "")) })
