@@ -14,6 +14,8 @@ type pace struct {
 	known  time.Duration // when something of ours becomes claimable; 0: not known
 	probed time.Duration // when something better than what waits was last looked for
 	gap    time.Duration // until it may be looked for again
+	before time.Duration // the gap before that look
+	looked *claim        // by which it was looked for
 }
 
 const (

@@ -41,7 +41,7 @@ func (t *topic) probeSize() int { return max(t.reservedFree(), 1) }
 // probed gives back what a probe brought too much, worst rank first. The caller
 // holds mu.
 func (d *claimer) probed(c *claim, t *topic, now time.Duration) {
-	t.pace.probed = now
+	t.pace.probed, t.pace.before, t.pace.looked = now, t.pace.gap, c
 	limit := max(t.ahead(), 1) + t.freeSlots()*t.batch()
 	if len(t.Limits) > 0 {
 		allowed, _, _ := t.allowed()
@@ -57,9 +57,10 @@ func (d *claimer) probed(c *claim, t *topic, now time.Duration) {
 		vain = vain || r.claim == c
 		d.settler.giveUp(r, now, "released in favour of a better rank")
 	}
-	if vain { // what we give back may be what wakes us
-		t.pace.gap = min(max(2*t.pace.gap, probeGap), vainGap)
-	} else {
-		t.pace.gap = probeGap
+	if t.pace.gap = probeGap; vain {
+		t.pace.inVain()
 	}
 }
+
+// inVain has the next look wait for longer: what was given back of the last one may be what wakes us.
+func (p *pace) inVain() { p.gap = min(max(2*p.before, probeGap), vainGap) }

@@ -37,6 +37,9 @@ func (d *settler) record(r *run, res *entry) {
 	}
 	d.detach(r, n)
 	d.throttle.owe(r, &res.settlement)
+	if p := &r.topic.pace; r.claim == p.looked && res.settlement.Verdict == store.Release {
+		p.inVain() // a handler with a queue of its own gives back what it has no room for
+	}
 	d.unsettled += n
 	if res.run, res.n = r, n; r.settling > 0 {
 		r.pending = append(r.pending, *res)

@@ -81,3 +81,37 @@ func TestRoomIsNoBarrier(t *testing.T) {
 		equal(t, c.count("urgent"), 1)
 	})
 }
+
+// handedBack is what a handler with a queue of its own gives back because there is no room for it.
+type handedBack struct{ error }
+
+func (h handedBack) Unwrap() error { return h.error }
+func (handedBack) HandBack() bool  { return true }
+
+// While a handler with a queue of its own is busy for long, something better is looked for, but what it gives back
+// does not make that an endless loop.
+func TestWhatAHandlerHandsBackIsNotClaimedAllTheTime(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(numbered("a", 20)...)
+		var held, back atomic.Int64
+		c := one(50, func(ctx context.Context, _ *pawl.Delivery) error {
+			defer held.Add(-1)
+			if held.Add(1) > 3 {
+				back.Add(1)
+				return handedBack{pawl.Release(0, "there is no room")}
+			}
+			time.Sleep(10 * time.Second)
+			return nil
+		})
+		c.Topics[0].Room = &dispatch.Room{Lanes: func() (lanes, worth, run int) { return 3, 1, 1 }}
+		r.run(c)
+		time.Sleep(time.Second)
+		r.append(pawl.Message{Topic: "a"}) // which wakes
+		time.Sleep(8 * time.Second)
+		if n := back.Load(); n > 150 {
+			t.Errorf("%d messages were handed back in 8 s", n)
+		}
+		time.Sleep(80 * time.Second)
+		equal(r, r.stats("a").Acked, int64(21))
+	})
+}
