@@ -3,6 +3,7 @@ package handler_test
 import (
 	"log/slog"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,33 @@ func TestPipeNoiseOnStdoutIsTheProgramsLog(t *testing.T) {
 	if text := log.String(); strings.Count(text, "level=WARN") != 1 ||
 		!strings.Contains(text, "write to stderr, or answer") {
 		t.Errorf("logged:\n%s", text)
+	}
+}
+
+// What a program prints without the end of a line is before its next verdict. The delivery would wait until its time is
+// over, and be carried out again.
+func TestPipeVerdictBehindHalfALine(t *testing.T) {
+	t.Parallel()
+	for before, logged := range map[string]string{
+		"50 % done": "50 % done", "10 %\r20 %\r": "10 %\r20 %\r", "\x00\xff{": "\x00\xff{", "\uFEFF": "",
+		"[{}] {a {b": "[{}] {a {b",
+	} {
+		var out lockedBuffer
+		p := pipe.Start(pipe.Config{Command: worker("before " + strconv.Quote(before)), Launcher: newLauncher(t),
+			Stderr: handler.NewOutput(&out, nil), Logger: slog.New(slog.DiscardHandler)})
+		t.Cleanup(p.Close)
+		for i, err := range handle(t.Context(), p, "", "") {
+			if err != nil {
+				t.Errorf("%q, m%d: %v", before, i, err)
+			}
+		}
+		want := strings.Repeat("[1] "+logged+"\n", 2)
+		if logged == "" {
+			want = ""
+		}
+		if text := out.String(); text != want {
+			t.Errorf("%q: the log of the program is %q", before, text)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -109,6 +110,13 @@ func (w *pipeWorker) do(what string, l line, n int) {
 	case "noisy": // logs to stdout, beside its verdict
 		_, _ = fmt.Fprintf(w.out, "working on %s\n"+`{"level":"info","id":%q,"msg":"verdict: fine"}`+"\n%s",
 			l.ID, l.ID, l.text)
+		w.say(l, `"ack"`, "")
+	case "before": // writes what is before its verdict, without the end of a line
+		before, err := strconv.Unquote(argument)
+		if err != nil {
+			panic(err)
+		}
+		_, _ = w.out.WriteString(before)
 		w.say(l, `"ack"`, "")
 	case "repr": // as Python prints a dict
 		fmt.Fprintf(w.out, "{'id': '%s', 'token': '%s', 'verdict': 'ack'}\n", l.ID, l.Token)

@@ -41,12 +41,8 @@ func (c *child) listen(stdout *os.File) error {
 			}
 			line := buf[begin : scanned+i]
 			begin, scanned = scanned+i+1, scanned+i+1
-			if line = bytes.TrimSpace(line); len(line) > 0 {
-				if a := parse(line); errors.Is(a.err, wire.ErrStray) {
-					c.stray(a)
-				} else {
-					answers = append(answers, a)
-				}
+			if a, ok := c.read(line); ok {
+				answers = append(answers, a)
 			}
 		}
 		if len(answers) > 0 {
@@ -75,14 +71,40 @@ func (c *child) listen(stdout *os.File) error {
 // lastWords takes what a program that has ended wrote without the end of a line: a
 // verdict if it is a whole one, and nothing otherwise, because it may be the half of one.
 func (c *child) lastWords(line []byte) {
-	line = bytes.TrimSpace(line)
-	switch a := parse(line); {
-	case a.err == nil:
+	if a, ok := c.read(line); ok && a.err == nil {
 		c.take([]answer{a})
-	case len(line) > 0 && errors.Is(a.err, wire.ErrStray):
-		c.stray(a)
 	}
 }
+
+// read makes an answer of a line, unless it is none: such a line is the program's log, and so is what stands before a
+// verdict because its end of line is missing.
+func (c *child) read(line []byte) (a answer, ok bool) {
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))) // some systems begin each stream with this mark
+	if len(line) == 0 {
+		return a, false
+	}
+	if a = parse(line); !errors.Is(a.err, wire.ErrStray) {
+		return a, true
+	}
+	at := 0
+	for range mostBegins {
+		i := bytes.IndexByte(line[at+1:], '{')
+		if i < 0 {
+			break
+		}
+		at += 1 + i
+		if behind := parse(line[at:]); behind.err == nil {
+			a.line = line[:at]
+			c.stray(a)
+			return behind, true
+		}
+	}
+	c.stray(a)
+	return a, false
+}
+
+// mostBegins bounds where in a line a verdict is looked for.
+const mostBegins = 8
 
 func parse(line []byte) answer {
 	v, err := wire.ParseVerdict(line)
