@@ -154,9 +154,9 @@ func (s *scanner) verdictValue(name string, v *reading) {
 	case "attrs":
 		v.Attrs = s.attrs()
 	case "after_seconds":
-		v.After = s.seconds()
+		v.After = s.pause()
 	case "hold_seconds":
-		v.Hold = s.seconds()
+		v.Hold = s.pause()
 	case "emit":
 		s.items(func() {
 			var d Draft

@@ -141,6 +141,22 @@ func TestParseVerdict(t *testing.T) {
 	}
 }
 
+// A pause of a verdict is none if it is negative, and the longest one if it is too long: the work is done.
+func TestPausesOfVerdictsAreBounded(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"-5": 0, "-1e400": 0, "0.5": 500 * time.Millisecond, "1e18": pawl.MaxDelay, "1e400": pawl.MaxDelay,
+	} {
+		ack, err := wire.ParseVerdict([]byte(`{"id":"a","token":"t","verdict":"ack","hold_seconds":` + text + `}`))
+		if err != nil || ack.Hold != want {
+			t.Errorf("hold of %s: %v, %v", text, ack.Hold, err)
+		}
+		retry, err := wire.ParseVerdict([]byte(`{"id":"a","token":"t","verdict":"retry","after_seconds":` + text + `}`))
+		if err != nil || retry.After != want {
+			t.Errorf("after %s: %v, %v", text, retry.After, err)
+		}
+	}
+}
+
 func TestParseVerdictErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		`hello`:                                                      "not a verdict: column 1: invalid character 'h'",
