@@ -13,9 +13,9 @@ import (
 // Bounds of pages that say nothing new. A menu repeats on every page of a site, so pages are compared by the groups of
 // three words that no page of their host had before: fewer than fewNews are no news. Pages may say nothing new and be
 // worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
-// maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such. Those of a
-// calendar are left out after maxEmpty in a row. The links of a page whose text, of enoughWords, maxSame pages had
-// before it are those of the others.
+// maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such, one less
+// where twice as many were: parts of a search in all their combinations. Those of a calendar are left out after maxEmpty
+// in a row. The links of a page whose text, of enoughWords, maxSame pages had before it are those of the others.
 const (
 	fewNews     = 4
 	fewStale    = 2
@@ -78,7 +78,8 @@ func (s *news) add(host string, groups []uint64) (fresh int) {
 
 // tires reports whether a page that so many stale pages led to is left out: its host has said nothing new for long.
 func (c *crawler) tires(u *url.URL, stale int) bool {
-	return stale > fewStale && c.hosts.at(u).dull.Load() > maxDull
+	dull := c.hosts.at(u).dull.Load()
+	return stale > fewStale && dull > maxDull || stale >= fewStale && dull > 2*maxDull
 }
 
 var wordSeed = maphash.MakeSeed()

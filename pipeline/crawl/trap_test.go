@@ -141,6 +141,12 @@ func TestCrawlLeavesADullHost(t *testing.T) {
 	if all := d.Emitted(); len(all) != 1 || !strings.Contains(string(all[0].Body), whyDull) {
 		t.Errorf("%v", all)
 	}
+	if c.tires(u, fewStale) {
+		t.Error("it tires too early")
+	}
+	if c.hosts.at(u).dull.Store(2*maxDull + 1); !c.tires(u, fewStale) || c.tires(u, 1) {
+		t.Error("twice as many pages")
+	}
 }
 
 // The account says why each link was left out, and names one.
