@@ -13,7 +13,8 @@ import (
 )
 
 // Bounds of what a site without end is given: how many pages in a row may have URLs of one shape, each reached from the
-// one before, if none says anything new, how many if some do, how long a URL may be, how many segments its path may have, and how many years ahead a calendar goes.
+// one before, if none says anything new, how many if some do, how long a URL may be, how many segments its path may
+// have, and how many years ahead a calendar goes.
 const (
 	maxAlike    = 1000
 	maxNewAlike = 10_000

@@ -89,24 +89,8 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 		case '_', '*': // as much room as the character takes, or as there is
 			i++
 		case '0', '#', '?':
-			if s.after != "" {
-				if point || s.grouped || s.percents > 0 {
-					return s, "", false
-				}
-				s.inserts = append(s.inserts, insert{text: s.after})
-				s.after = ""
-			}
-			for k := range s.inserts {
-				s.inserts[k].digits++
-			}
-			s.placeholders = true
-			switch zero := c == '0'; {
-			case point:
-				if s.most++; zero {
-					s.least = s.most
-				}
-			case zero || s.digits > 0:
-				s.digits++
+			if !s.digit(c == '0', point) {
+				return s, "", false
 			}
 		case '.':
 			s.placeholders, point = true, true
@@ -142,6 +126,31 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 		}
 	}
 	return s, "", true
+}
+
+// digit takes the place of a digit, and reports whether it may be there.
+func (s *numberSection) digit(zero, point bool) bool {
+	if s.after != "" {
+		if point || s.grouped || s.percents > 0 {
+			return false
+		}
+		s.inserts = append(s.inserts, insert{text: s.after})
+		s.after = ""
+	}
+	s.placeholders = true
+	if point {
+		if s.most++; zero {
+			s.least = s.most
+		}
+		return true
+	}
+	for k := range s.inserts {
+		s.inserts[k].digits++
+	}
+	if zero || s.digits > 0 {
+		s.digits++
+	}
+	return true
 }
 
 // show writes a number as Excel shows it, or nothing where it is none.
