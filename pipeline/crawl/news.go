@@ -15,7 +15,7 @@ import (
 // worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
 // maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such, one less
 // where twice as many were: parts of a search in all their combinations. Those of a calendar are left out after
-// maxEmpty in a row. The links of a page whose text, of enoughWords, maxSame pages had before it are those of the others.
+// maxEmpty in a row. The links of a page whose text, of enoughWords, maxSame pages had before it lead where those did.
 const (
 	fewNews     = 4
 	fewStale    = 2
