@@ -72,7 +72,7 @@ func inOrder(past []tick) []tick {
 }
 
 // putSchedule is the form that writes a schedule.
-func (v *view) putSchedule(label, name string) *action {
+func putSchedule(v *view, label, name string) *action {
 	return v.Act(label, api.Operator, "/v1/schedules/%s/put", name).
 		Field("s:cron", v.T("Cron expression"), "", "30 2 * * 1-5").
 		Field("d:every_seconds", v.T("Or every"), "", "15m").
@@ -113,7 +113,7 @@ func scheduleList(v *view) (any, error) {
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	d.Put = v.putSchedule(v.T("New schedule"), "{name}")
+	d.Put = putSchedule(v, v.T("New schedule"), "{name}")
 	d.Put.Fields = slices.Insert(d.Put.Fields, 0, input{Name: "p:name", Label: v.T("Schedule"), Kind: "text"})
 	return d, nil
 }
@@ -143,7 +143,7 @@ func schedulePage(v *view) (any, error) {
 		Field("s:until", v.T("Until"), "", "2026-02-01T00:00:00Z").
 		Field("n:rate", v.T("Per second"), "", "").Check("b:dry_run", v.T("Dry run")))
 	if s.Origin != cron.OriginFile {
-		d.Forms = append(d.Forms, v.putSchedule(v.T("Write anew"), name))
+		d.Forms = append(d.Forms, putSchedule(v, v.T("Write anew"), name))
 	}
 	return d, err
 }

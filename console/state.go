@@ -54,7 +54,7 @@ func statePage(v *view) (any, error) {
 			e.History = v.URL("/state/%s/%s", topic, key)
 		}
 	}
-	put := v.putState("{topic}", "{key}")
+	put := putState(v, "{topic}", "{key}")
 	put.Fields = append([]input{{Name: "p:topic", Label: v.T("Topic"), Kind: "text"},
 		{Name: "p:key", Label: v.T("Key"), Kind: "text"}}, put.Fields...)
 	d.Forms = []*action{put}
@@ -62,7 +62,7 @@ func statePage(v *view) (any, error) {
 }
 
 // putState is the form that writes a value.
-func (v *view) putState(topic, key string) *action {
+func putState(v *view, topic, key string) *action {
 	return v.Act(v.T("Write"), api.Operator, "/v1/state/%s/%s/put", topic, key).
 		Area("j:value", v.T("Value"), "", `{"on":true}`).
 		Field("s:schema", v.T("Name of its form"), "", "")
@@ -79,7 +79,7 @@ func stateHistory(v *view) (any, error) {
 	d := historyData{Topic: v.r.PathValue("topic"), Key: v.r.PathValue("key")}
 	var err error
 	d.Cursor, err = v.get(&d.Versions, v.query("cursor"), "/state/%s/%s/history", d.Topic, d.Key)
-	d.Forms = []*action{v.putState(d.Topic, d.Key)}
+	d.Forms = []*action{putState(v, d.Topic, d.Key)}
 	if v.Query("cursor") == "" && len(d.Versions) > 0 && !d.Versions[0].Deleted {
 		version := strconv.FormatInt(d.Versions[0].Version, 10)
 		d.Forms[0].Hidden("n:if_version", version)

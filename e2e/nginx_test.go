@@ -21,14 +21,7 @@ func TestNginxPage(t *testing.T) {
 	if err != nil {
 		t.Skip("nginx is not there")
 	}
-	page, err := os.ReadFile("../docs/deploy.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, block, _ := strings.Cut(string(page), "```nginx\n")
-	block, _, _ = strings.Cut(block, "```")
-	behind := func(name, access string) string { return behindNginx(t, nginx, block, name, access) }
-	front := behind("tokens", "  tokens:\n    - {name: w, token: worker-secret, role: worker}\n"+
+	front := behindNginx(t, nginx, "  tokens:\n    - {name: w, token: worker-secret, role: worker}\n"+
 		"    - {name: o, token: operator-secret, role: operator}\n")
 	ask := func(method, path, secret, kind, body string) *http.Response {
 		t.Helper()
@@ -74,48 +67,39 @@ func TestNginxPage(t *testing.T) {
 	if a.StatusCode != http.StatusSeeOther || len(a.Cookies()) == 0 || a.Header.Get("Location") != "/pawl/console/" {
 		t.Errorf("login: %s, on to %q", a.Status, a.Header.Get("Location"))
 	}
-	front = behind("open", "")
+	front = behindNginx(t, nginx, "")
 	if a := ask("GET", "/v1/topics", "any", "", ""); a.StatusCode != http.StatusForbidden {
 		t.Errorf("without tokens: %s", a.Status)
 	}
 }
 
-// behindNginx starts an API that takes those in whom access names, and nginx with a block before it. It returns the
-// URL in front of both.
-func behindNginx(t *testing.T, nginx, block, name, access string) string {
+// behindNginx serves the API, and nginx before it with the block of docs/deploy.md. It returns where both are reached.
+func behindNginx(t *testing.T, nginx, access string) string {
 	t.Helper()
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
+	page, err := os.ReadFile("../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	own, front := freeAddress(t), freeAddress(t)
-	file := write(name+".yaml", "store: \"sqlite:"+filepath.Join(dir, name+".db")+"\"\nconsole: {}\napi:\n  listen: "+
-		own+"\n  base_path: /pawl\n"+access)
-	var folders strings.Builder
+	_, block, _ := strings.Cut(string(page), "```nginx\n")
+	block, _, _ = strings.Cut(block, "```")
+	dir, own, front := t.TempDir(), freeAddress(t), freeAddress(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	var temp strings.Builder
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		folders.WriteString(kind + "_temp_path " + filepath.Join(dir, kind) + ";\n")
+		temp.WriteString(kind + "_temp_path " + at(kind) + ";\n")
 	}
-	conf := write(name+".conf", "daemon off; pid "+filepath.Join(dir, name+".pid")+
-		"; error_log stderr;\nevents {}\nhttp { access_log off;\n"+folders.String()+
-		"server { listen "+front+";\n"+strings.Replace(block, "127.0.0.1:8470", own, 1)+"}}\n")
-	for _, c := range []*exec.Cmd{exec.Command("pawl", "api", "--config", file), exec.Command(nginx, "-c", conf)} {
-		var said bytes.Buffer
-		c.Stderr = &said
-		if err := c.Start(); err != nil {
+	for name, text := range map[string]string{
+		"pawl.yaml": "store: \"sqlite:" + at("pawl.db") + "\"\nconsole: {}\napi:\n  listen: " + own +
+			"\n  base_path: /pawl\n" + access,
+		"nginx.conf": "daemon off; pid " + at("pid") + "; error_log stderr;\nevents {}\nhttp { access_log off;\n" +
+			temp.String() + "server { listen " + front + ";\n" + strings.Replace(block, "127.0.0.1:8470", own, 1) + "}}\n",
+	} {
+		if err := os.WriteFile(at(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() {
-			_ = c.Process.Signal(os.Interrupt)
-			_ = c.Wait()
-			if t.Failed() {
-				t.Logf("%s", &said)
-			}
-		})
 	}
+	runBeside(t, exec.Command("pawl", "api", "--config", at("pawl.yaml")))
+	runBeside(t, exec.Command(nginx, "-c", at("nginx.conf")))
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		r, err := http.Get("http://" + front + "/pawl/v1/openapi.json") //nolint:gosec // of this test
 		if err == nil {
@@ -128,4 +112,21 @@ func behindNginx(t *testing.T, nginx, block, name, access string) string {
 			t.Fatal("nginx or the API does not answer", err)
 		}
 	}
+}
+
+// runBeside runs a process until the test ends.
+func runBeside(t *testing.T, c *exec.Cmd) {
+	t.Helper()
+	var said bytes.Buffer
+	c.Stdout, c.Stderr = &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		_ = c.Wait()
+		if t.Failed() {
+			t.Logf("%s", &said)
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -14,9 +13,9 @@ import (
 	"time"
 )
 
-// TestPgBouncerPage does what docs/deploy.md says of pool_mode=transaction: two processes serve the API through a pooler
-// with fewer sessions than they open, clients of both append and work at once, each message is worked on once, and those
-// of a key in their order.
+// TestPgBouncerPage does what docs/deploy.md says of pool_mode=transaction: two processes serve the API through a
+// pooler with fewer sessions than they open, clients of both append and work at once, each message is worked on once,
+// and those of a key in their order.
 func TestPgBouncerPage(t *testing.T) {
 	t.Parallel()
 	server, err := url.Parse(needed(t, "PAWL_TEST_POSTGRES", "postgres"))
@@ -42,26 +41,11 @@ func TestPgBouncerPage(t *testing.T) {
 	pooled.Host = freeAddress(t)
 	query.Set("pawl_poll_only", "true")
 	pooled.RawQuery = query.Encode()
-	run := func(c *exec.Cmd) {
-		t.Helper()
-		var said bytes.Buffer
-		c.Stdout, c.Stderr = &said, &said
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_ = c.Process.Signal(os.Interrupt)
-			_ = c.Wait()
-			if t.Failed() {
-				t.Logf("%s", &said)
-			}
-		})
-	}
-	run(pooler(t, bouncer, server, pooled.Port()))
+	runBeside(t, pooler(t, bouncer, server, pooled.Port()))
 	var doors [2]string
 	for i := range doors {
 		doors[i] = freeAddress(t)
-		run(exec.Command("pawl", "api", "--listen", doors[i], "--store", pooled.String()))
+		runBeside(t, exec.Command("pawl", "api", "--listen", doors[i], "--store", pooled.String()))
 	}
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		err := askJSON("http://"+doors[0]+"/readyz", "", nil)
@@ -75,6 +59,12 @@ func TestPgBouncerPage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	workAtOnce(t, doors)
+}
+
+// workAtOnce appends messages by several clients while others work on them.
+func workAtOnce(t *testing.T, doors [2]string) {
+	t.Helper()
 	const clients, each = 8, 20
 	var all sync.WaitGroup
 	var mu sync.Mutex
