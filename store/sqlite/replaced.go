@@ -14,13 +14,13 @@ import (
 // found not to be the one that the store has open: it was removed, moved, restored, or
 // another library for SQLite in this process closed it. What is written then is lost, so
 // nothing is reported as done.
-var ErrReplaced = errors.New("the file or its -wal was removed or replaced while the store was open")
+var ErrReplaced = errors.New("the file, its -wal or -shm was removed or replaced while the store was open")
 
 // lookEvery is how often calls that change nothing look at the files. After a commit
 // they are looked at always.
 const lookEvery = time.Second
 
-// identity is the file and its log as they were when the store was opened.
+// identity is the file, its log and its shared memory as they were when the store was opened.
 type identity struct {
 	files  map[string]os.FileInfo // by path
 	shm    os.FileInfo            // its shared memory
@@ -33,7 +33,7 @@ type identity struct {
 // note takes the files as those of the store. Its connection is open, so they are there.
 func (i *identity) note(path string) {
 	i.files = map[string]os.FileInfo{}
-	for _, p := range []string{path, path + "-wal"} {
+	for _, p := range []string{path, path + "-wal", path + "-shm"} {
 		if info, err := os.Stat(p); err == nil {
 			i.files[p] = info
 		}

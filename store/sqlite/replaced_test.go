@@ -23,7 +23,8 @@ func TestReplaced(t *testing.T) {
 			must(t, os.WriteFile(path+".backup", data, 0o600))
 			must(t, os.Rename(path+".backup", path))
 		},
-		"log removed": func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
+		"log removed":           func(t *testing.T, path string) { must(t, os.Remove(path+"-wal")) },
+		"shared memory removed": func(t *testing.T, path string) { must(t, os.Remove(path+"-shm")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
