@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
@@ -83,11 +84,12 @@ func (d *overviewData) count(workers []operate.Worker) {
 
 // attention are the states of topics about which somebody should know.
 func (v *view) attention(d *overviewData, workers []operate.Worker) (all []finding) {
-	served := map[string]bool{}
+	served, limits := map[string]bool{}, map[string]string{}
 	for i := range workers {
 		if workers[i].Registration != nil && workers[i].Alive != nil && *workers[i].Alive {
 			for _, t := range workers[i].Topics {
 				served[t.Topic] = true
+				limits[t.Topic] = cmp.Or(t.LimitedBy, limits[t.Topic])
 			}
 		}
 	}
@@ -113,17 +115,46 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 		if r.Waiting > 0 && len(workers) > 0 && !served[name] {
 			add(true, "PawlTopicUnserved", "%s wait, and no worker serves it", num(r.Waiting))
 		}
+		if limit := limits[name]; limit != "" && r.Waiting > 0 && r.Leased == 0 &&
+			(r.LastAckAt == nil || v.Now.Sub(*r.LastAckAt) > lateFor) {
+			add(false, "PawlTopicStalled", "%s wait, held back by the limit %s", num(r.Waiting), limit)
+		}
 		if r.NewDead > 0 {
 			add(true, "PawlDeadLetters", "%s died in the last hour", num(r.NewDead))
 			all[len(all)-1].Link = v.URL("/dead") + "?" + url.Values{"topic": {name}, "since": {"1h"}}.Encode()
 		}
 	}
+	all = append(all, lateSchedules(v)...)
 	slices.SortStableFunc(all, func(a, b finding) int {
 		if a.Bad == b.Bad {
 			return 0
 		}
 		return cmp.Compare(b2i(b.Bad), b2i(a.Bad))
 	})
+	return all
+}
+
+// lateFor is how late a tick may be, and how long a limit may let nothing through, before somebody should know.
+const lateFor = 30 * time.Second
+
+// lateSchedules are those whose next tick is due since long.
+func lateSchedules(v *view) (all []finding) {
+	var known []operate.Schedule
+	if _, err := v.cached(&known, url.Values{"limit": {"1000"}}, "/schedules"); err != nil {
+		return nil // the store has none, or this person may not see them
+	}
+	for i := range known {
+		s := &known[i]
+		every, _ := time.ParseDuration(s.Every) // empty: it has an expression
+		times, err := (&cron.Schedule{Cron: s.Cron, Every: every, Zone: s.Zone}).Times()
+		if err != nil || s.State != "active" || s.LastTick == nil {
+			continue
+		}
+		if due := times.Next(*s.LastTick); !due.IsZero() && v.Now.Sub(due) > lateFor {
+			all = append(all, finding{Bad: true, What: s.Name + ": " + v.T("its tick of %s has not fired", utc(due)),
+				Runbook: "PawlScheduleStandsStill", Link: v.URL("/schedules/%s", s.Name)})
+		}
+	}
 	return all
 }
 

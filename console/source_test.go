@@ -10,7 +10,7 @@ import (
 // dynamicTexts are translated by their value.
 var dynamicTexts = []string{"waiting", "delayed", "leased", "dead", "acked", "paused by %s since %s",
 	"full: appends are refused", "%d handlers are beyond their deadline", "the oldest message waits for %s",
-	"%s wait, and no worker serves it", "%s died in the last hour"}
+	"%s wait, and no worker serves it", "%s died in the last hour", "%s wait, held back by the limit %s"}
 
 // sources are the texts of the templates and of the code.
 func sources(t *testing.T) map[string]string {

@@ -67,6 +67,7 @@ func (s *session) configFinding() doctor.Finding {
 	}
 	if err != nil {
 		f.Verdict, f.Detail, f.Fix = doctor.Ill, err.Error(), "run `pawl config check`, and correct what it finds"
+		f.Runbook = "PawlConfigNotReloaded"
 		if problems, ok := errors.AsType[config.Problems](err); ok {
 			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, counted(len(problems.Faults()), "problem"),
 				problems.Faults()[0].String())

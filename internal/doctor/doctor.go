@@ -413,7 +413,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 			"find out why these handlers ignore their context; until they return, they use memory and CPU",
 			"%d handlers outlived their deadline", zombies)
 	case gone > 0:
-		d.say(check, Worth,
+		d.tell("PawlDown", check, Worth,
 			"nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs",
 			"%d alive, %d disappeared without deregistering within the last hour", alive, gone)
 	case draining > 0:
