@@ -41,7 +41,7 @@ func TestTheConsoleNamesFaults(t *testing.T) {
 	in.must("kill -KILL $(cat work.pid)")
 	in.write("pawl.yaml", strings.Replace(faulty, "max_waiting", "max_wating", 1))
 	// The console asks the doctor once a minute, beginning with the first look at the overview.
-	in.until(`pawl doctor -o json | grep -oE 'Pawl(Down|RetryStorm|Throttled|HotKey|ConfigNotReloaded|TopicUnserved)"' |
+	in.until(`pawl doctor -o json 2>/dev/null | grep -oE 'Pawl(Down|RetryStorm|Throttled|HotKey|ConfigNotReloaded|TopicUnserved)"' |
 		sort -u | wc -l`, "6")
 	wanted := []string{"PawlTopicPaused", "PawlDeadLetters", "PawlRetryStorm", "PawlThrottled", "PawlTopicStalled",
 		"PawlHotKey", "PawlHandlersLate", "PawlBacklogOld", "PawlTopicUnserved", "PawlDown", "PawlConfigNotReloaded",
