@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
@@ -37,5 +38,22 @@ func TestFigures(t *testing.T) {
 	}
 	if w := f.waitOf("other"); w.Measured {
 		t.Errorf("%+v", w)
+	}
+}
+
+func TestLimitsThatHoldNothingAreNotShown(t *testing.T) {
+	v := &view{Lang: english}
+	for _, c := range []struct {
+		limit roster.Limit
+		want  string
+	}{
+		{roster.Limit{Limit: "api", Shared: true}, ""},
+		{roster.Limit{Limit: "gate", Window: noWindow}, ""},
+		{roster.Limit{Limit: "api", PerSecond: 5, ByKey: true}, "api: 5/s, by key"},
+		{roster.Limit{Limit: "llm", Concurrency: 64, Window: 10, HeldBack: 3}, "llm: 64 at once, window 10.0, 3 held back"},
+	} {
+		if got := limitNow(v, c.limit); got != c.want {
+			t.Errorf("%+v: %q, not %q", c.limit, got, c.want)
+		}
 	}
 }

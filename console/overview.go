@@ -62,6 +62,7 @@ func overview(v *view) (any, error) {
 			d.Attention = append(d.Attention, f)
 		}
 	}
+	slices.SortStableFunc(d.Attention, func(a, b finding) int { return cmp.Compare(b2i(b.Bad), b2i(a.Bad)) })
 	past := v.shop.figures.sum(names, v.Query("span") == "day")
 	d.Throughput = rateChart(v, past)
 	d.Ages = ageChart(v, past)
@@ -124,14 +125,7 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 			all[len(all)-1].Link = v.URL("/dead") + "?" + url.Values{"topic": {name}, "since": {"1h"}}.Encode()
 		}
 	}
-	all = append(all, lateSchedules(v)...)
-	slices.SortStableFunc(all, func(a, b finding) int {
-		if a.Bad == b.Bad {
-			return 0
-		}
-		return cmp.Compare(b2i(b.Bad), b2i(a.Bad))
-	})
-	return all
+	return append(all, lateSchedules(v)...)
 }
 
 // lateFor is how late a tick may be, and how long a limit may let nothing through, before somebody should know.
