@@ -110,11 +110,12 @@ func TestNamedByForm(t *testing.T) {
 	}
 	asked := "/schedules/%7Bname%7D/put"
 	schedule := url.Values{"p:name": {"nightly"}, "s:cron": {"@daily"}, "s:topic": {"reports"}, "b:paused": {"true"}}
-	answer, body := r.do(r.as(secretOf(api.Viewer), http.MethodPost, "/console/do/v1"+asked, schedule))
+	answer, _ := r.do(r.as(secretOf(api.Viewer), http.MethodPost, "/console/do/v1"+asked, schedule))
 	if answer.StatusCode != http.StatusForbidden {
 		t.Errorf("a viewer writes a schedule: %d", answer.StatusCode)
 	}
-	if answer, body = post(asked, schedule); answer.StatusCode != http.StatusSeeOther {
+	answer, body := post(asked, schedule)
+	if answer.StatusCode != http.StatusSeeOther {
 		t.Fatalf("%d\n%s", answer.StatusCode, body)
 	}
 	if answer, _ := post(asked, url.Values{"p:name": {".."}}); answer.StatusCode != http.StatusUnprocessableEntity {

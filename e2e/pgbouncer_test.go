@@ -119,7 +119,7 @@ func workAtOnce(t *testing.T, doors [2]string) {
 // pooler is a pgbouncer with four sessions before a server. It does not run as root.
 func pooler(t *testing.T, bouncer string, server *url.URL, port string) *exec.Cmd {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "pawl-pooler-") // its user cannot enter the test's
+	dir, err := os.MkdirTemp("", "pawl-pooler-") //nolint:usetesting // its user cannot enter the test's
 	if err != nil {
 		t.Fatal(err)
 	}
