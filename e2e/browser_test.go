@@ -76,6 +76,7 @@ var pictures = map[string]string{"": "overview", "dead": "dead-letters", "topics
 // asked of another origin, nothing is reported in the browser's console, nothing is wider than a telephone, and axe
 // finds nothing serious. With -update it makes the pictures of docs/console.
 func TestConsoleInABrowser(t *testing.T) {
+	t.Parallel()
 	base := consoleWithLife(t)
 	for _, lang := range []string{"en", "zh"} {
 		t.Run(lang, func(t *testing.T) {

@@ -29,6 +29,7 @@ topics:
 
 // TestTheConsoleNamesFaults causes twelve faults, and wants a page of the runbook about each on the overview.
 func TestTheConsoleNamesFaults(t *testing.T) {
+	t.Parallel()
 	in := newIncident(t, faulty)
 	base := in.startConsole()
 	in.must(`pawl work gone --exec cat >/dev/null 2>&1 & echo $! >work.pid`)

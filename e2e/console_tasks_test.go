@@ -142,6 +142,7 @@ func (p *person) ends(task string) {
 
 // TestTasksOfAnOperator carries out what operators do, by mouse and from the overview alone, and counts the clicks.
 func TestTasksOfAnOperator(t *testing.T) {
+	t.Parallel()
 	in := newIncident(t, tasked)
 	base := in.startConsole()
 	in.must(`for i in 1 2 3 4 5 6; do echo "{\"key\":\"ann\",\"body\":\"{\\\"to\\\":\\\"ann@invalid\\\",\\\"n\\\":$i}\"}"; done |

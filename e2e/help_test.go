@@ -11,14 +11,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
 // TestHelpExamplesRun types every example of every command's help, in a folder
 // with a store of its own, and wants none of them to be refused.
 func TestHelpExamplesRun(t *testing.T) {
+	t.Parallel()
+	var port sync.Mutex // daemons of several examples listen at the same
 	for _, command := range commandsOf(t, nil) {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
+			t.Parallel()
 			examples := section(help(t, command), "Examples:")
 			if len(examples) == 0 && !ofPipeline(command) {
 				t.Fatal("the help has no examples")
@@ -37,12 +41,18 @@ func TestHelpExamplesRun(t *testing.T) {
 				if strings.Contains(line, "# needs ") {
 					continue // a server that is not here
 				}
-				if endless, found := strings.CutSuffix(line, "# runs until it is stopped"); found {
+				endless, found := strings.CutSuffix(line, "# runs until it is stopped")
+				if found {
 					line = "timeout -s TERM 2 " + endless + "|| [ $? = 124 ]"
+					port.Lock()
 				}
 				cmd := exec.Command("sh", "-c", line)
 				cmd.Dir, cmd.Env = dir, env
-				if out, err := cmd.CombinedOutput(); err != nil {
+				out, err := cmd.CombinedOutput()
+				if found {
+					port.Unlock()
+				}
+				if err != nil {
 					t.Errorf("%s: %v\n%s", line, err, out)
 				}
 			}
@@ -76,6 +86,7 @@ func kafkaPlayground(t *testing.T, command []string) string {
 
 // TestHelpIsComplete wants words about every command and every flag.
 func TestHelpIsComplete(t *testing.T) {
+	t.Parallel()
 	flag := regexp.MustCompile(`^ +(-\w, |    )--[a-z-]+ ?[a-zA-Z]* +\S`)
 	for _, command := range commandsOf(t, nil) {
 		text := help(t, command)

@@ -44,6 +44,7 @@ type fail func(w http.ResponseWriter, r *http.Request, body []byte) bool
 // TestProject has shops on PostgreSQL and on SQLite go through what can happen to them, all beside each
 // other: they mostly wait, whatever the number of processors.
 func TestProject(t *testing.T) {
+	t.Parallel()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for name, happens := range map[string]func(*shop){

@@ -36,6 +36,7 @@ func promtool(t *testing.T) string {
 
 // TestAlertRules wants rules without faults, each of which keeps quiet, fires and clears.
 func TestAlertRules(t *testing.T) {
+	t.Parallel()
 	tool := promtool(t)
 	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "pawl.rules.yaml"},
 		{"test", "rules", "pawl.rules.test.yaml"}} {
