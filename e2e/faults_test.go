@@ -59,7 +59,7 @@ func faults() map[string]fault {
 			in.must("daemon kill KILL; daemon gone")
 		}},
 		"PawlTopicUnserved": {
-			config: "drain: 100ms\ntopics: {mail: {handler: exec, command: sleep 5, concurrency: 1}, other: {handler: exec, command: 'true'}}\n",
+			config: "drain: 100ms\ntopics: {mail: {handler: exec, command: sleep 60, concurrency: 1}, other: {handler: exec, command: 'true'}}\n",
 			cause: func(in *incident) {
 				in.send(3, "mail")
 				depth(in, "waiting", 1)
