@@ -72,6 +72,7 @@ func create(t testing.TB, admin *kadm.Client, wire string, partitions int32) {
 	for range 100 { // one that was just deleted may be there for a moment
 		resp, err := admin.CreateTopics(t.Context(), partitions, 1, nil, wire)
 		if err == nil && resp[wire].Err == nil {
+			await(t, admin, wire)
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -175,4 +176,16 @@ func TestMetadataTooLarge(t *testing.T) {
 	if o, ok := os.Lookup("orders", 0); err != nil || !ok || o.At != 20 || o.Metadata != "" {
 		t.Errorf("committed: %+v, %v; want 20 without metadata", o, err)
 	}
+}
+
+// await waits until the broker lists a topic, some time after its controller made it.
+func await(t testing.TB, admin *kadm.Client, wire string) {
+	t.Helper()
+	for range 200 {
+		if listed, err := admin.ListTopics(t.Context(), wire); err == nil && listed[wire].Err == nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("topic %s was made, and is not listed", wire)
 }

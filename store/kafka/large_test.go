@@ -27,6 +27,7 @@ func createFor(t testing.TB, admin *kadm.Client, wire string, size int) {
 	if err = errors.Join(err, resp.Error()); err != nil {
 		t.Fatal(err)
 	}
+	await(t, admin, wire)
 }
 
 // noise is a body that no compression makes smaller.

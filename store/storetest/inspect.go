@@ -254,12 +254,11 @@ var inspectSentences = []Sentence{
 				if seen[r.ID]++; len(seen)%100 != 0 {
 					continue
 				}
-				for range 50 { // cancel some, ahead and behind
-					if next < len(ids) {
-						t.cancel(ids[next])
-						next += 5
-					}
+				var gone []string // ahead and behind
+				for ; len(gone) < 50 && next < len(ids); next += 5 {
+					gone = append(gone, ids[next])
 				}
+				t.cancel(gone...)
 				t.put(t.prio(next%3, "new"))
 			}
 			for id, changed := range touched {
@@ -280,9 +279,7 @@ var inspectSentences = []Sentence{
 					if seen[r.ID] = true; len(seen) > 1 {
 						continue
 					}
-					for _, gone := range all[limit/5:] {
-						t.cancel(gone.ID)
-					}
+					t.cancel(idsOf(all[limit/5:])...)
 				}
 				if len(seen) != limit {
 					t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f,
