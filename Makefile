@@ -148,7 +148,7 @@ services-plain:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) -parallel=6 $(call served,plain) $(call served,pure)
 
 crash-test:
-	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=6 -timeout=30m $(call served,strict)
+	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=64 -timeout=30m $(call served,strict)
 
 scripts-changed:
 	@if dev/changed | grep -E '^dev/(services|tmpdir)' >/dev/null; then $(MAKE) scripts-test; fi

@@ -37,16 +37,33 @@ func promtool(t *testing.T) string {
 // TestAlertRules wants rules without faults, each of which keeps quiet, fires and clears.
 func TestAlertRules(t *testing.T) {
 	t.Parallel()
-	tool := promtool(t)
-	for _, args := range [][]string{{"check", "rules", "--lint-fatal", "pawl.rules.yaml"},
-		{"test", "rules", "pawl.rules.test.yaml"}} {
-		cmd := exec.Command(tool, args...)
-		cmd.Dir = alertsDir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
-		}
+	tool, dir := promtool(t), t.TempDir()
+	check := exec.Command(tool, "check", "rules", "--lint-fatal", filepath.Join(alertsDir, "pawl.rules.yaml"))
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Errorf("promtool check rules: %v\n%s", err, out)
 	}
 	tests := string(read(t, filepath.Join(alertsDir, "pawl.rules.test.yaml")))
+	const item = "\n  - name: "
+	of := map[string]string{} // the tests of an alert, with its own rules
+	for _, test := range strings.Split(tests, item)[1:] {
+		name, _, _ := strings.Cut(test, "\n")
+		of[name] += item + test
+	}
+	prove := exec.Command(tool, "test", "rules")
+	for name, its := range of {
+		for file, text := range map[string]string{
+			name + ".rules.yaml": rulesOf(t, name),
+			name + ".yaml":       "rule_files: [" + name + ".rules.yaml]\nevaluation_interval: 1m\ntests:" + its + "\n",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		prove.Args = append(prove.Args, filepath.Join(dir, name+".yaml"))
+	}
+	if out, err := prove.CombinedOutput(); err != nil {
+		t.Errorf("promtool test rules: %v\n%s", err, out)
+	}
 	for _, a := range alerts(t) {
 		about := regexp.MustCompile(`alertname="`+a.name+`".*exp_samples: (.*)\}`).FindAllStringSubmatch(tests, -1)
 		fires := slices.ContainsFunc(about, func(m []string) bool { return strings.Contains(m[1], "value: 1") })

@@ -43,7 +43,7 @@ func (c *crew) over(producer *stream, how string) {
 
 // TestKafkaBrokerKilled: the only broker is killed with kill -9, and started again.
 func TestKafkaBrokerKilled(t *testing.T) {
-	t.Parallel()
+	beside(t, 96)
 	kafkaBroker(t)
 	v := ownService(t, "kafka")
 	c, producer := ownCrew(t, v.address("PAWL_TEST_KAFKA"), "")
@@ -60,7 +60,7 @@ func TestKafkaBrokerKilled(t *testing.T) {
 // TestKafkaLeaderLost: of three brokers the one is killed that leads a partition,
 // and then the one that coordinates the group. Two copies are enough.
 func TestKafkaLeaderLost(t *testing.T) {
-	t.Parallel()
+	beside(t, 97)
 	kafkaBroker(t)
 	v := ownService(t, "kafka3")
 	brokers := v.address("PAWL_TEST_KAFKA3")
@@ -112,7 +112,7 @@ func coordinatorOf(t *testing.T, admin *kadm.Client, group string) int32 {
 // TestKafkaConnectionCut: all traffic goes through a proxy, which closes every
 // connection, resets them, and swallows what is sent over them for some seconds.
 func TestKafkaConnectionCut(t *testing.T) {
-	t.Parallel()
+	beside(t, 60)
 	kafkaBroker(t)
 	v := ownService(t, "kafka")
 	proxied := v.address("PAWL_TEST_KAFKA_PROXIED")

@@ -35,7 +35,7 @@ func numbered(prefix string, n, size int) string {
 // TestFullDisk fills the file system under the store: a send fails clearly, what
 // was counted is there, a worker waits it out, and all goes on with more room.
 func TestFullDisk(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	dir := t.TempDir()
 	if err := syscall.Mount("none", dir, "tmpfs", 0, "size=12m"); err != nil {
 		t.Logf("no file system of its own (%v): the size of files is limited instead", err)
@@ -133,7 +133,7 @@ func limitedFiles(t *testing.T, s *site) {
 // TestCorruptFile damages the file in several ways. A command says so, and does
 // not make it worse.
 func TestCorruptFile(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	for name, damage := range map[string]func(data []byte) []byte{
 		"a text":          func([]byte) []byte { return []byte(strings.Repeat("This is not a database.\n", 500)) },
 		"header gone":     func(data []byte) []byte { copy(data, make([]byte, 100)); return data },
@@ -197,7 +197,7 @@ func lastLines(text string, n int) string {
 // TestLockedFile holds a write transaction open: a send says what it waits for, and
 // succeeds when the lock is gone; who gives up gets an exit code.
 func TestLockedFile(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	s := sqliteSite(t)
 	const topic = "locked"
 	s.must(t, "send", topic, "before")
@@ -251,7 +251,7 @@ func TestLockedFile(t *testing.T) {
 
 // TestNoAccess uses files and folders that are not there or not to be had.
 func TestNoAccess(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	dir := t.TempDir()
 	clearly(t, fileSite(filepath.Join(dir, "missing")).run(t, nil, "send", "t", "x"),
 		[]int{codeFailure, codeUsage, 6}, "missing")

@@ -19,7 +19,7 @@ import (
 // TestBrokenLines sends JSON lines of which one is bad, in many ways: what came
 // before is stored, nothing after it, and --skip-bad goes on.
 func TestBrokenLines(t *testing.T) {
-	t.Parallel()
+	beside(t, 45)
 	onEachStore(t, func(t *testing.T, s *site) {
 		for name, line := range map[string]string{
 			"cut off":        `{"body":"x`,
@@ -72,7 +72,7 @@ func brokenLine(t *testing.T, s *site, bad string) {
 
 // TestBodies carries bodies through that are no nice text, byte by byte.
 func TestBodies(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	onEachStore(t, func(t *testing.T, s *site) {
 		const topic = "bodies"
 		noise := make([]byte, 1<<20)
@@ -127,7 +127,7 @@ func TestBodies(t *testing.T) {
 // TestHugeBody sends 50 MB, as a body and as a line: refused by itself, with the
 // limit named, and in little memory and time.
 func TestHugeBody(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	onEachStore(t, func(t *testing.T, s *site) {
 		const topic = "huge"
 		huge := func() io.Reader { return io.LimitReader(endless('x'), 50_000_000) }
@@ -160,7 +160,7 @@ func (e endless) Read(b []byte) (int, error) {
 
 // TestOddArguments gives what no store takes as arguments of send.
 func TestOddArguments(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	s := sqliteSite(t)
 	for name, args := range map[string][]string{
 		"topic with a space": {"send", "a b", "x"}, "no topic": {"send"},

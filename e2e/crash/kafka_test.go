@@ -46,7 +46,7 @@ func kafkaSiteAt(t *testing.T, broker, options string) *site {
 // member that died is missed after a session of six seconds, the least that a
 // broker allows.
 func TestKafkaPoison(t *testing.T) {
-	t.Parallel()
+	beside(t, 60)
 	for _, normal := range []int{500, 0} {
 		t.Run(fmt.Sprintf("among %d", normal), func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestKafkaPoison(t *testing.T) {
 // again. Nothing is lost, a key is carried out in its order, and what is repeated
 // of finished work is what a second of it is, and what was in hand.
 func TestKafkaKilled(t *testing.T) {
-	t.Parallel()
+	beside(t, 28)
 	const keys, rounds, topic = 50, 60, "orders"
 	r := seed(t)
 	s := kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=6")

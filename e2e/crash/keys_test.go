@@ -16,7 +16,7 @@ import (
 // as long as chance wants, fail and give up, and a message in their midst that
 // kills its process. Nothing is lost, and every key is in order.
 func TestKafkaKeys(t *testing.T) {
-	t.Parallel()
+	beside(t, 105)
 	const keys, messages, poison = 1000, 100_000, 2000
 	c := newCrew(t, &plan{
 		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=8"), dir: t.TempDir(), topic: "orders",

@@ -15,7 +15,7 @@ import (
 // Offsets are committed without it, and after a kill nothing is lost: what is behind
 // a message that is stuck is repeated.
 func TestKafkaLimitLowered(t *testing.T) {
-	t.Parallel()
+	beside(t, 58)
 	kafkaBroker(t)
 	v := ownService(t, "kafka", "PAWL_KAFKA_PROPERTIES=offset.metadata.max.bytes=16")
 	c := newCrew(t, &plan{

@@ -15,7 +15,7 @@ import (
 // behind. Killed ones are followed by new ones, and by the next kill, while the
 // brokers still wait for them: the longest rebalances there are.
 func TestKafkaMembers(t *testing.T) {
-	t.Parallel()
+	beside(t, 29)
 	c := newCrew(t, &plan{
 		site: kafkaSite(t, "&session=6s&heartbeat=500ms&partitions=6"), dir: t.TempDir(), topic: "orders",
 		concurrency: 4, parallel: 4,

@@ -19,7 +19,7 @@ import (
 // end as a dead letter after four deaths in company and three alone, and none of its
 // neighbours.
 func TestPoison(t *testing.T) {
-	t.Parallel()
+	beside(t, 50)
 	onEachStore(t, func(t *testing.T, s *site) {
 		for _, poisons := range []int{1, 5} {
 			t.Run(fmt.Sprint(poisons), func(t *testing.T) {

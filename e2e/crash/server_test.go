@@ -106,7 +106,7 @@ func execute(t *testing.T, dsn, statement string) {
 // TestServerGone breaks the server under workers and a producer, and mends it:
 // everything goes on by itself, and nothing is lost.
 func TestServerGone(t *testing.T) {
-	t.Parallel()
+	beside(t, 100)
 	v, s := ownServer(t)
 	for name, c := range map[string]struct{ fault, repair string }{
 		"stopped": {"stop", "start"}, "killed": {"kill", "start"}, "paused": {"pause", "continue"},
@@ -216,7 +216,7 @@ func hides(t *testing.T, r result, secret string) {
 // TestWrongDSN tries URLs that lead nowhere, with a password that must never be
 // seen.
 func TestWrongDSN(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	s := postgresSite(t)
 	right, err := url.Parse(s.url)
 	if err != nil {
@@ -267,7 +267,7 @@ func TestWrongDSN(t *testing.T) {
 // TestMissingTables uses a database without a schema, and one from which a table
 // was dropped.
 func TestMissingTables(t *testing.T) {
-	t.Parallel()
+	beside(t, 10)
 	s := postgresSite(t)
 	s.must(t, "send", "t", "x")
 	s.must(t, "migrate", "down", "--to", "0", "--yes")

@@ -17,7 +17,7 @@ import (
 // TestSoak lets workers and producers die in every way, and checks that every
 // message came to its end, in order, once.
 func TestSoak(t *testing.T) {
-	t.Parallel()
+	beside(t, 45)
 	onEachStore(t, soak)
 }
 
