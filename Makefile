@@ -13,10 +13,13 @@ FUZZTIME ?= 3s
 SOAK     ?= 1h
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # The packages whose tests ask for a server, by how they run: dev/served.txt.
-served    = $$(awk -v ORS=' ' '$$1 == "$(1)" {print "./" $$2}' dev/served.txt)
+served    = $$(awk -v ORS=' ' '$$1 == "$(1)" && NF == 2 {print "./" $$2}' dev/served.txt)
+# Those of whose tests one or more are pure, and a pattern of these tests.
+APART     = $$(awk 'NF == 3 {print "./" $$2}' dev/served.txt | sort -u | tr '\n' ' ')
+PURE      = ^($$(awk 'NF == 3 {printf "%s%s", sep, $$3; sep = "|"}' dev/served.txt))$$
 UNITS    ?= $$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')
 # Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
-UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
+UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ && NF == 2 {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
 BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
@@ -125,7 +128,7 @@ unit:
 	@$(GO) test ./internal/arch
 	export TMPDIR=$$(dev/tmpdir)
 	export GOGC=300 GOMEMLIMIT=2GiB GORACE=atexit_sleep_ms=0
-	$(SKIPGATE) -again -short -vet=off $(RACE) $(AT_ONCE) -timeout=30m $(or $(PKG),$(UNITS))
+	$(SKIPGATE) -again -short -vet=off $(RACE) $(AT_ONCE) $(if $(WITHOUT),-skip="$(PURE)") -timeout=30m $(or $(PKG),$(UNITS))
 
 # The corpora of all fuzz targets run as unit tests; here those of folders that changed are fuzzed for a minute. Those of
 # convert begin with minutes of work, because PDFium is compiled: by night only.
@@ -135,7 +138,7 @@ fuzz-changed:
 
 # The packages that wait most come first, one more at once than there are cores.
 parts: format fixes lint
-	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)"
+	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
 	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
 
 # What fails is a hole in the report.
@@ -145,7 +148,8 @@ coverage-tests:
 	done
 
 services-plain:
-	@$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) -parallel=6 $(call served,plain) $(call served,pure)
+	@$(SKIPGATE) -again -short -vet=off -count=1 -p=$(BUSY) -run="$(PURE)" $(APART)
+	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) -parallel=6 $(call served,plain) $(call served,pure)
 
 crash-test:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=64 -timeout=30m $(call served,strict)

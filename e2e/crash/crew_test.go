@@ -123,7 +123,7 @@ func (c *crew) says() string {
 func (c *crew) works(limit time.Duration) (took time.Duration) {
 	c.t.Helper()
 	began, before := time.Now(), c.begun()
-	if !within(limit, func() bool { time.Sleep(50 * time.Millisecond); return c.begun() > before+100 }) {
+	if !within(limit, func() bool { time.Sleep(200 * time.Millisecond); return c.begun() > before+100 }) {
 		c.t.Errorf("no work within %v", limit)
 	}
 	return time.Since(began).Round(10 * time.Millisecond)
