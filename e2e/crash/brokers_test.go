@@ -28,7 +28,7 @@ func ownCrew(t *testing.T, brokers, options string) (*crew, *stream) {
 	c.join()
 	c.join()
 	producer := c.feed(200, 4*time.Millisecond)
-	c.works(time.Minute) // brokers of other tests start, too
+	c.works(time.Minute)           // brokers of other tests start, too
 	time.Sleep(2 * commitInterval) // so that something is committed before the first fault
 	return c, producer
 }
