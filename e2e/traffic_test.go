@@ -245,7 +245,7 @@ func (j *journey) worker() (stop func()) {
 	return stop
 }
 
-// feed appends 100 messages a second until stop is called, which returns how many were
+// feed appends 40 messages a second until stop is called, which returns how many were
 // appended.
 func (j *journey) feed() (stop, appended func() int) {
 	j.Helper()
@@ -268,7 +268,7 @@ func (j *journey) feed() (stop, appended func() int) {
 			select {
 			case <-over:
 				return
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(25 * time.Millisecond):
 			}
 			mu.Lock()
 			_, err := io.WriteString(in, line(fmt.Sprint("key", n%10), n))

@@ -96,7 +96,7 @@ func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) 
 
 // within polls until ok holds, for at most limit.
 func within(limit time.Duration, ok func() bool) bool {
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(25 * time.Millisecond) {
 		if ok() {
 			return true
 		}
