@@ -16,6 +16,7 @@ import (
 // TestOneKill kills one of two busy workers once. What it had in hand is carried out
 // within a lease and 15 s, and the other one goes on as before.
 func TestOneKill(t *testing.T) {
+	besideUnless(t, strict(), 24)
 	onEachStore(t, oneKill)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // atOnce is how many tests run beside each other. `go test` needs a -parallel that is larger than the number of tests.
-const atOnce = 6
+const atOnce = 8
 
 // beside lets a test run beside others, once all that need the machine for themselves are over. Those that take the
 // most seconds begin first: the last test to end holds up the run.
@@ -21,6 +21,14 @@ func beside(t *testing.T, seconds int) {
 	turns.join(turn)
 	<-turn.comes
 	t.Cleanup(turns.leave)
+}
+
+// besideUnless is the same for a test that measures times: where it is to keep a bar it has the machine for itself.
+func besideUnless(t *testing.T, alone bool, seconds int) {
+	t.Helper()
+	if !alone {
+		beside(t, seconds)
+	}
 }
 
 type waiting struct {

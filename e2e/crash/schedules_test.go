@@ -17,6 +17,7 @@ import (
 // 51 schedules is missed or doubled, and outside of a take-over each fires within a second. Two kills by default; with
 // PAWL_BARS=1 it takes five minutes.
 func TestSchedulesOverKills(t *testing.T) {
+	besideUnless(t, strict(), 16)
 	onEachStore(t, schedulesOverKills)
 }
 
@@ -133,6 +134,7 @@ func firingLag(t *testing.T, s *site) {
 
 // TestScheduleChanges: a schedule that is written fires within two seconds of that and its next tick.
 func TestScheduleChanges(t *testing.T) {
+	besideUnless(t, strict(), 8)
 	onEachStore(t, func(t *testing.T, s *site) {
 		t.Parallel()
 		config := filepath.Join(s.dir, "pawl.yaml")

@@ -18,6 +18,7 @@ import (
 // TestSettingsReachEveryProcess: what an operator sets while processes run, and a changed file of theirs, is in effect
 // in each of them within ten seconds, and mostly within two.
 func TestSettingsReachEveryProcess(t *testing.T) {
+	besideUnless(t, strict(), 8)
 	onEachStore(t, settingsReachAll)
 	t.Run("Kafka", func(t *testing.T) { settingsReachAll(t, kafkaSite(t, "")) })
 }

@@ -57,6 +57,7 @@ func (w *watcher) versions() []stateLine {
 // reaches a process within a second. With PAWL_BARS=1 it takes some minutes; else three processes watch and three
 // write, and one of each is killed for certain.
 func TestStateOverKills(t *testing.T) {
+	besideUnless(t, strict(), 8)
 	onEachStore(t, stateOverKills)
 	t.Run("Kafka", func(t *testing.T) { stateOverKills(t, kafkaSite(t, "")) })
 }
