@@ -85,11 +85,12 @@ func (d *overviewData) count(workers []operate.Worker) {
 
 // attention are the states of topics about which somebody should know.
 func (v *view) attention(d *overviewData, workers []operate.Worker) (all []finding) {
-	served, limits := map[string]bool{}, map[string]string{}
+	served, results, limits := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for i := range workers {
 		if workers[i].Registration != nil && workers[i].Alive != nil && *workers[i].Alive {
 			for _, t := range workers[i].Topics {
 				served[t.Topic] = true
+				results[t.Topic] = results[t.Topic] || t.ReadWhole
 				limits[t.Topic] = cmp.Or(t.LimitedBy, limits[t.Topic])
 			}
 		}
@@ -97,6 +98,9 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 	for i := range d.Rows {
 		r := &d.Rows[i]
 		name, link := r.Topic.Topic, v.URL("/topics/%s", r.Topic.Topic)
+		if results[name] { // nobody is to work on them
+			continue
+		}
 		add := func(bad bool, runbook, what string, args ...any) {
 			all = append(all, finding{Bad: bad, Topic: name, What: name + ": " + v.T(what, args...), Runbook: runbook,
 				Link: link})

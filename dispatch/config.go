@@ -41,6 +41,9 @@ type Config struct {
 	Owner string
 	// Version is that of the program, for `pawl workers ls`; it may be empty.
 	Version string
+	// Results are topics that the program reads from beginning to end ([store.Results]). They are registered, so that
+	// nobody looks for a worker of theirs.
+	Results []string
 	// Unregistered keeps the dispatcher out of the list of workers. Otherwise, where the store keeps entries, it
 	// registers itself with its topics, slots and limits, so that `pawl workers ls`, `pawl explain` and `pawl doctor`
 	// know of it. That is a write every 5 s.

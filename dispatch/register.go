@@ -91,6 +91,9 @@ func (g *registration) text() roster.Registration {
 	for i := range now.Topics {
 		said.Topics = append(said.Topics, registeredTopic(&now.Topics[i]))
 	}
+	for _, name := range g.of.cfg.Results {
+		said.Topics = append(said.Topics, roster.Topic{Topic: name, ReadWhole: true})
+	}
 	return said
 }
 

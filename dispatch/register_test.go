@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,6 +115,22 @@ func TestKilledDispatcherStaysRegistered(t *testing.T) {
 		synctest.Wait()
 		if all := r.registered(); len(all) != 1 {
 			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// TestResultsAreNobodysWork: a topic that the program reads whole is registered as that, so that nobody is told to
+// start a worker.
+func TestResultsAreNobodysWork(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.run(registering(func(c *dispatch.Config) { c.Results = []string{"found"} }))
+		if err := store.Send(t.Context(), r.mem, pawl.Message{ID: "a", Topic: "found"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(roster.Every)
+		x, err := operate.Explain(t.Context(), r.mem, r.mem, r.mem, "a")
+		if err != nil || !strings.Contains(x.Why, "it is a result") || x.Served == nil || !*x.Served {
+			t.Errorf("%v: %+v", err, x)
 		}
 	})
 }

@@ -12,6 +12,9 @@ const Prefix = "worker/"
 // Every is how often a dispatcher renews its registration, at least.
 const Every = 5 * time.Second
 
+// GoneAfter is how old a registration is whose dispatcher is taken for gone.
+const GoneAfter = 4 * Every
+
 // Registration is what a dispatcher says of itself, as JSON.
 type Registration struct {
 	// Owner is the holder of its leases. Several dispatchers may have the same.
@@ -39,6 +42,8 @@ type Topic struct {
 	MeanSeconds float64 `json:"mean_seconds"`
 	LimitedBy   string  `json:"limited_by,omitempty"`
 	Limits      []Limit `json:"limits,omitempty"`
+	// ReadWhole says that it reads the topic from beginning to end (store.Results), and claims nothing there.
+	ReadWhole bool `json:"read_whole,omitempty"`
 }
 
 // Limit is the state of a limiter.

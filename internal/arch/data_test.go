@@ -66,7 +66,7 @@ var layers = []layer{
 		"the bridge from dispatchers to the event bus knows both sides of it"},
 	{"observe/trace", []string{".", "store", "dispatch", "observe"},
 		"attempts are traced from their handler to their settle, over any store"},
-	{"observe/watch", []string{".", "store", "dispatch", "observe", "observe/figures"},
+	{"observe/watch", []string{".", "store", "dispatch", "dispatch/roster", "observe", "observe/figures"},
 		"what a process exports of its dispatcher and store knows both sides of it"},
 	{"observe/figures", nil, "the words that stores and metrics share are plain data"},
 	{"observe/...", []string{"."}, "events, logs and metrics are about words, not about stores or pipelines"},

@@ -68,7 +68,8 @@ type Doctor struct {
 	found []Finding
 	steps []store.Migration // of the schema, if the store has one
 
-	moving map[string]*mirror.Plan // topics that have to do with another store
+	moving  map[string]*mirror.Plan // topics that have to do with another store
+	results map[string]bool         // topics that a program reads from beginning to end
 }
 
 // Examine does all checks; those that need what an earlier one missed are left out.
@@ -334,6 +335,10 @@ func (d *Doctor) topics(ctx context.Context, s store.Store) {
 // finding must not have to wait until that is dealt with.
 func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, served map[string]bool) {
 	check := "topic " + t.Name
+	if d.results[t.Name] {
+		d.say(check, Well, "", "%d results, which their program reads", t.Waiting)
+		return
+	}
 	oldest := t.OldestWaiting.Round(time.Second)
 	before := len(d.found)
 	moved := d.moved(t)
@@ -375,6 +380,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	const check = "workers"
 	served := map[string]bool{}
+	d.results = map[string]bool{}
 	workers, err := operate.Workers(ctx, s)
 	if err != nil {
 		d.say(check, Unknown, "", "the workers cannot be listed: %s", brief(err))
@@ -403,6 +409,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 			}
 			for _, t := range w.Topics {
 				served[t.Topic] = served[t.Topic] || !w.Draining
+				d.results[t.Topic] = d.results[t.Topic] || t.ReadWhole
 				zombies += t.Zombies
 			}
 		}

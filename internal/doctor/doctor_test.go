@@ -209,6 +209,21 @@ func TestDoctorAndTheWorkers(t *testing.T) {
 	}
 }
 
+// TestDoctorAndResults: nobody is to work on what a program reads whole.
+func TestDoctorAndResults(t *testing.T) {
+	s, d := memory.New(memory.Config{}), &Doctor{}
+	if _, err := s.PutState(t.Context(), "worker/w", []byte(`{"topics":[{"topic":"found","read_whole":true}]}`),
+		store.AnyVersion, "w"); err != nil {
+		t.Fatal(err)
+	}
+	served := d.workers(t.Context(), s)
+	d.topic(t.Context(), s, &store.TopicStats{Topic: store.NewTopic("found"), Waiting: 3, OldestWaiting: 9 * time.Hour},
+		served)
+	if last := d.found[len(d.found)-1]; last.Verdict != Well || last.Detail != "3 results, which their program reads" {
+		t.Errorf("found %+v", d.found)
+	}
+}
+
 // TestDoctorAndTraffic: a topic may have to do with another store, which has to be there then.
 func TestDoctorAndTraffic(t *testing.T) {
 	there := open.Config{URL: "sqlite:" + filepath.Join(t.TempDir(), "new.db")}

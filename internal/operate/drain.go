@@ -32,7 +32,7 @@ func Drain(ctx context.Context, s store.Store, owner, who string) error {
 		}
 		of := registrationOf(&e)
 		switch {
-		case of == nil || now.Sub(e.At) >= goneAfter:
+		case of == nil || now.Sub(e.At) >= roster.GoneAfter:
 		case of.Owner == owner:
 			all = append(all, e)
 		case slices.ContainsFunc(of.Workers, func(w roster.Registration) bool { return w.Owner == owner }):

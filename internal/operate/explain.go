@@ -285,6 +285,11 @@ func (x *explaining) unpaused(ctx context.Context, i store.Inspector, topic *sto
 	}
 	r, visible := x.record, x.visible(topic)
 	x.Served = service.served
+	if service.results {
+		x.say(SituationReady, visible, "it is a result: its program reads the topic from beginning to end, and no worker claims it")
+		x.then(time.Time{}, "its program reads it")
+		return nil
+	}
 	x.then(time.Time{}, "the next worker with room claims it, by its rank")
 	if r.Cause().Code == store.CauseReplayed {
 		x.Replayed = findReplay(ctx, x.store, r, joined(r, topic))

@@ -162,6 +162,8 @@ func (x *explaining) suspected(ctx context.Context, topic *store.TopicStats, vis
 type service struct {
 	now    time.Time
 	served *bool // nil: the store cannot tell
+	// results says that a program reads the topic from beginning to end, and claims nothing there.
+	results bool
 	// limit keeps the topic back in every worker, and owner is one of them; of a
 	// plain rate perSecond is that of all of them. They hold heldBack for it.
 	limit, owner string
@@ -193,6 +195,7 @@ func servedBy(ctx context.Context, s store.Store, i store.Inspector, topic *stor
 		for j := range w.Topics {
 			if w.Topics[j].Topic == topic.Name {
 				serving[owner] = &w.Topics[j]
+				by.results = by.results || w.Topics[j].ReadWhole
 			}
 		}
 	}

@@ -11,10 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-const (
-	goneAfter   = 4 * roster.Every // without a report
-	forgetAfter = time.Hour
-)
+// forgetAfter is how old a registration is that nobody needs to see any more.
+const forgetAfter = time.Hour
 
 // Worker is a worker, as JSON: one that is registered, or one that holds leases.
 type Worker struct {
@@ -71,7 +69,7 @@ func registered(ctx context.Context, entries store.Shared) (found map[string]*Wo
 		if err != nil {
 			return nil, now, err
 		}
-		w := &Worker{Alive: new(now.Sub(e.At) < goneAfter), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
+		w := &Worker{Alive: new(now.Sub(e.At) < roster.GoneAfter), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
 		if w.Registration = registrationOf(&e); w.Registration == nil {
 			continue
 		}

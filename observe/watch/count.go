@@ -2,10 +2,12 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/store"
@@ -76,6 +78,10 @@ func Topics(ctx context.Context, s store.Store, names []string, m *observe.Metri
 		}
 		for i := range stats {
 			t := &stats[i]
+			if t.Waiting > 0 && !slices.Contains(names, t.Name) && readWhole(ctx, s, t.Name) {
+				m.Depth(t.Name, 0, 0, 0, 0, 0)
+				continue
+			}
 			m.Paused(t.Name, t.Paused != nil)
 			if slices.Contains(names, t.Name) {
 				countTopKey(ctx, s, t, m)
@@ -86,6 +92,29 @@ func Topics(ctx context.Context, s store.Store, names []string, m *observe.Metri
 			return
 		}
 	}
+}
+
+// readWhole reports whether a program that is there reads the topic from beginning to end: what waits there waits for
+// no worker.
+func readWhole(ctx context.Context, s store.Store, topic string) bool {
+	entries, ok := store.As[store.Shared](s, store.CanState)
+	if !ok {
+		return false
+	}
+	now, err := entries.Clock(ctx)
+	if err != nil {
+		return false
+	}
+	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
+		var worker roster.Registration
+		if err != nil || now.Sub(e.At) > roster.GoneAfter || json.Unmarshal(e.Value, &worker) != nil {
+			continue
+		}
+		if slices.ContainsFunc(worker.Topics, func(t roster.Topic) bool { return t.ReadWhole && t.Topic == topic }) {
+			return true
+		}
+	}
+	return false
 }
 
 // countTopKey looks whether one key holds a topic up.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/store"
@@ -174,5 +175,31 @@ func TestLostMessagesAreToldWithoutTheFallbackStore(t *testing.T) {
 			}
 		}
 		stop()
+	})
+}
+
+// Results that a program reads whole wait for no worker.
+func TestResultsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{})
+		if err := store.Send(t.Context(), s, pawl.Message{Topic: "found"}); err != nil {
+			t.Fatal(err)
+		}
+		for _, reader := range []struct {
+			says string
+			is   bool
+		}{{`{"topics":[{"topic":"found"}]}`, false}, {`{"topics":[{"topic":"found","read_whole":true}]}`, true}} {
+			_, err := s.PutState(t.Context(), roster.Prefix+"a", []byte(reader.says), store.AnyVersion, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := readWhole(t.Context(), s, "found"); got != reader.is {
+				t.Errorf("%s: %v", reader.says, got)
+			}
+		}
+		time.Sleep(time.Minute)
+		if readWhole(t.Context(), s, "found") {
+			t.Error("it is read by a program that is gone")
+		}
 	})
 }

@@ -204,7 +204,7 @@ func (c *crawler) work(ctx context.Context, p parts, at workplace) error {
 	}
 	d, err := dispatch.New(p.store, dispatch.Config{
 		Topics: []dispatch.Topic{c.topic()}, Policy: at.policy, Owner: at.owner, Logger: at.log,
-		DrainTimeout: c.options.Timeout + time.Second, UntilEmpty: true,
+		DrainTimeout: c.options.Timeout + time.Second, UntilEmpty: true, Results: []string{c.storeTopic()},
 	})
 	if err != nil {
 		return err
