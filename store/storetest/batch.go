@@ -90,9 +90,8 @@ var batchSentences = []Sentence{
 		Name: "EmptyBatchIDAsksForNoMemory", Test: func(t *T) {
 			batch := store.Batch[pawl.Message]{Items: []pawl.Message{t.msg("a")}}
 			for range 3 {
-				if rs := t.appendBatch(batch); rs[0].Err != nil || rs[0].DuplicateOf != "" {
-					t.Fatalf("receipt %+v", rs[0])
-				}
+				rs := t.appendBatch(batch)
+				t.check(rs[0].Err == nil && rs[0].DuplicateOf == "", "receipt %+v", rs[0])
 			}
 			for _, d := range t.claims("a", "a", "a") {
 				acks := store.Batch[store.Settlement]{Items: []store.Settlement{verdict(d, store.Ack)}}
@@ -112,16 +111,13 @@ var batchSentences = []Sentence{
 		Name: "ReceiptsAnswerInOrder", Test: func(t *T) {
 			rs := t.append(t.withID("x", "a"), pawl.Message{ID: "bad"}, t.msg("b"), t.withID("y", "c"), pawl.Message{})
 			for i, want := range []string{"x", "bad", "", "y", ""} {
-				if rs[i].ID == "" || want != "" && rs[i].ID != want {
-					t.Fatalf("receipt %d has id %q; want %q", i, rs[i].ID, want)
-				}
-				if refused := i == 1 || i == 4; refused != (rs[i].Err != nil) || rs[i].DuplicateOf != "" {
-					t.Fatalf("receipt %d is %+v", i, rs[i])
-				}
+				t.check(rs[i].ID != "" && (want == "" || rs[i].ID == want), "receipt %d has id %q; want %q", i,
+					rs[i].ID, want)
+				refused := i == 1 || i == 4
+				t.check(refused == (rs[i].Err != nil) && rs[i].DuplicateOf == "", "receipt %d is %+v", i, rs[i])
 			}
-			if ds := t.claims("a", "b", "c"); ds[1].ID != rs[2].ID {
-				t.Fatalf("receipt %q, delivery %q", rs[2].ID, ds[1].ID)
-			}
+			ds := t.claims("a", "b", "c")
+			t.check(ds[1].ID == rs[2].ID, "receipt %q, delivery %q", rs[2].ID, ds[1].ID)
 		}},
 	{Text: "A message that no store takes is refused by itself, with an InvalidError; the rest of the batch is stored.",
 		Name: "BadItemIsRefusedAlone", Test: func(t *T) {
@@ -134,9 +130,7 @@ var batchSentences = []Sentence{
 			}
 			for i, r := range t.append(batch...) {
 				if i%2 == 1 {
-					if r.Err != nil {
-						t.Fatalf("good message %d was refused: %v", i, r.Err)
-					}
+					t.check(r.Err == nil, "good message %d was refused: %v", i, r.Err)
 					continue
 				}
 				if r.Err == nil || r.DuplicateOf != "" {
@@ -171,9 +165,8 @@ var batchSentences = []Sentence{
 			t.append()
 			t.settled()
 			lost, err := t.Store.Extend(t.ctx(), time.Minute)
-			if t.must(err); len(lost) != 0 {
-				t.Fatalf("lost %v", lost)
-			}
+			t.must(err)
+			t.check(len(lost) == 0, "lost %v", lost)
 			t.wantBodies(t.claimWith(store.Lease{For: time.Minute})) // without a want
 		}},
 	{Text: "Append does not change the caller's batch: ids that it assigns are in the receipts.",
@@ -183,23 +176,17 @@ var batchSentences = []Sentence{
 			batch := store.NewBatch(m, t.msg("b"))
 			before := store.Batch[pawl.Message]{ID: batch.ID, Items: []pawl.Message{m, t.msg("b")}}
 			t.must(errOf(t.Store.Append(t.ctx(), batch)))
-			if !reflect.DeepEqual(batch, before) {
-				t.Fatalf("append changed its batch to %+v", batch)
-			}
+			t.check(reflect.DeepEqual(batch, before), "append changed its batch to %+v", batch)
 		}},
 }
 
 // sameReceipts compares receipts; errors by their text.
 func (t *T) sameReceipts(got, want []store.Receipt) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%d receipts; want %d", len(got), len(want))
-	}
+	t.check(len(got) == len(want), "%d receipts; want %d", len(got), len(want))
 	for i := range got {
 		g, w := got[i], want[i]
-		if (g.Err == nil) != (w.Err == nil) || g.Err != nil && g.Err.Error() != w.Err.Error() {
-			t.Fatalf("receipt %d: error %v; want %v", i, g.Err, w.Err)
-		}
+		t.check((g.Err == nil) == (w.Err == nil) && (g.Err == nil || g.Err.Error() == w.Err.Error()),
+			"receipt %d: error %v; want %v", i, g.Err, w.Err)
 		g.Err, w.Err = nil, nil
 		if g != w && got[i].Err == nil { // the id of a message that was refused is made up for every call
 			t.Fatalf("receipt %d is %+v; want %+v", i, g, w)
@@ -208,14 +195,9 @@ func (t *T) sameReceipts(got, want []store.Receipt) {
 }
 
 func (t *T) sameRefusals(got, want []store.Refusal) {
-	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("refused %v; want %v", got, want)
-	}
+	t.check(len(got) == len(want), "refused %v; want %v", got, want)
 	lost := func(r store.Refusal) bool { return errors.Is(r.Err, pawl.ErrLeaseLost) }
 	for i := range got {
-		if got[i].Index != want[i].Index || lost(got[i]) != lost(want[i]) {
-			t.Fatalf("refused %v; want %v", got, want)
-		}
+		t.check(got[i].Index == want[i].Index && lost(got[i]) == lost(want[i]), "refused %v; want %v", got, want)
 	}
 }

@@ -49,11 +49,9 @@ var boundSentences = []Sentence{
 			t.bounded(2)
 			t.put(t.msg("a"), t.msg("b"))
 			room := func(what, body string) {
-				t.Helper()
 				t.Advance(aWhile)
-				if rs := t.append(t.msg(body), t.msg("too much")); rs[0].Err != nil || rs[1].Err == nil {
-					t.Fatalf("after %s: %+v", what, rs)
-				}
+				rs := t.append(t.msg(body), t.msg("too much"))
+				t.check(rs[0].Err == nil && rs[1].Err != nil, "after %s: %+v", what, rs)
 			}
 			d := t.claimOne()
 			room("a claim", "c")
@@ -113,7 +111,6 @@ var boundSentences = []Sentence{
 			t.bounded(1)
 			a := t.claimed("a")[0]
 			refill := func(body string) {
-				t.Helper()
 				t.Advance(aWhile)
 				t.full(t.append(t.msg(body), t.msg("too much")), 1)
 			}
@@ -139,9 +136,8 @@ var boundSentences = []Sentence{
 			t.bounded(1)
 			t.put(t.msg("a"))
 			rs, err := t.Store.Append(backend.Accepted(t.ctx()), store.NewBatch(t.msg("b"), t.msg("c")))
-			if t.must(err); len(rs) != 2 {
-				t.Fatalf("receipts %+v", rs)
-			}
+			t.must(err)
+			t.check(len(rs) == 2, "receipts %+v", rs)
 			t.full(rs)
 			t.full(t.append(t.msg("d")), 0)
 			t.claims("a", "b", "c")
@@ -155,9 +151,8 @@ var boundSentences = []Sentence{
 			t.ack(t.claimOne())
 			t.Advance(aWhile)
 			again := t.appendBatch(batch)
-			if t.full(again, 1); again[0] != rs[0] || again[1].ID != rs[1].ID {
-				t.Fatalf("receipts %+v; want %+v", again, rs)
-			}
+			t.full(again, 1)
+			t.check(again[0] == rs[0] && again[1].ID == rs[1].ID, "receipts %+v; want %+v", again, rs)
 			t.nothing()
 			t.put(batch.Items[1])
 			t.claims("b")
@@ -171,23 +166,19 @@ var boundSentences = []Sentence{
 			t.put(t.msg("x"))
 			t.put(pawl.Message{Topic: "free"})
 			all := []string{first, "roomy", "free", "unheard of"}
-			if got := t.tellFull(all...); len(got) > 0 {
-				t.Fatalf("%q are full; want none", got)
-			}
+			got := t.tellFull(all...)
+			t.check(len(got) == 0, "%q are full; want none", got)
 			t.Topic = first
 			t.put(t.msg("a"))
 			t.full(t.append(t.msg("b")), 0)
-			if got := t.tellFull(all...); !slices.Equal(got, []string{first}) {
-				t.Fatalf("%q are full; want %q", got, first)
-			}
-			if st := t.stats(); !st.Full() {
-				t.Fatalf("figures %+v", st)
-			}
+			got = t.tellFull(all...)
+			t.check(slices.Equal(got, []string{first}), "%q are full; want %q", got, first)
+			st := t.stats()
+			t.check(st.Full(), "figures %+v", st)
 			t.ack(t.claimOne())
 			t.Advance(aWhile)
-			if got := t.tellFull(all...); len(got) > 0 {
-				t.Fatalf("%q are full; want none", got)
-			}
+			got = t.tellFull(all...)
+			t.check(len(got) == 0, "%q are full; want none", got)
 		}},
 	{Text: "A maximum of 0 is none: it may be declared, and ends another one.",
 		Name: "NoBoundIsNone", Test: func(t *T) {
@@ -219,9 +210,8 @@ var boundSentences = []Sentence{
 			t.alter(to)
 			want.MaxWaiting, want.Version = 7, 3
 			t.wantSettings(want)
-			if st := t.stats(); st.MaxWaiting != 7 {
-				t.Fatalf("figures %+v", st)
-			}
+			st := t.stats()
+			t.check(st.MaxWaiting == 7, "figures %+v", st)
 		}},
 	{Text: "A maximum that was set elsewhere is heeded by every process within two seconds, and what others append counts within one.",
 		Name: "PeerHeedsTheBound", Needs: needs(store.CanProcesses), Test: func(t *T) {
@@ -256,42 +246,33 @@ const aWhile = 3 * time.Second
 
 // full fails unless these receipts, and no others, say that the topic is full.
 func (t *T) full(rs []store.Receipt, which ...int) {
-	t.Helper()
 	for i, r := range rs {
 		e, full := errors.AsType[*store.TopicFullError](r.Err)
-		if full != slices.Contains(which, i) {
-			t.Fatalf("message %d: %+v; %d are to be refused as too much", i, r, len(which))
-		}
+		t.check(full == slices.Contains(which, i), "message %d: %+v; %d are to be refused as too much", i, r,
+			len(which))
 		if !full {
 			continue
 		}
-		if e.Topic != t.Topic || e.RetryAfter < store.MinRetryAfter || e.RetryAfter > store.MaxRetryAfter {
-			t.Fatalf("message %d: %+v", i, e)
-		}
-		if r.ID == "" || r.Outcome() != store.Failed {
-			t.Fatalf("receipt %+v with outcome %q; want %q", r, r.Outcome(), store.Failed)
-		}
+		t.check(e.Topic == t.Topic && e.RetryAfter >= store.MinRetryAfter && e.RetryAfter <= store.MaxRetryAfter,
+			"message %d: %+v", i, e)
+		t.check(r.ID != "" && r.Outcome() == store.Failed, "receipt %+v with outcome %q; want %q", r, r.Outcome(),
+			store.Failed)
 	}
 }
 
 // wantStates fails unless so many messages wait or are delayed.
 func (t *T) wantStates(waiting int64) {
-	t.Helper()
-	if st := t.stats(); st.Waiting+st.Delayed != waiting {
-		t.Fatalf("%d messages wait; want %d: %+v", st.Waiting+st.Delayed, waiting, st)
-	}
+	st := t.stats()
+	t.check(st.Waiting+st.Delayed == waiting, "%d messages wait; want %d: %+v", st.Waiting+st.Delayed, waiting, st)
 }
 
 // tellFull asks for the topics that are full.
 func (t *T) tellFull(topics ...string) []string {
-	t.Helper()
 	all, err := optional[store.Topics](t).Full(t.ctx(), topics...)
 	t.must(err)
 	var names []string
 	for _, e := range all {
-		if e.RetryAfter < store.MinRetryAfter || e.RetryAfter > store.MaxRetryAfter {
-			t.Fatalf("%+v", e)
-		}
+		t.check(e.RetryAfter >= store.MinRetryAfter && e.RetryAfter <= store.MaxRetryAfter, "%+v", e)
 		names = append(names, e.Topic)
 	}
 	return names
@@ -313,8 +294,7 @@ var boundIsKeptOrRefused = Sentence{
 		t.wantErr(err, store.ErrUnsupported)
 		t.wantSettings(want)
 		rs, err := t.Store.Append(backend.Accepted(context.Background()), store.NewBatch(t.msg("a")))
-		if t.must(err); rs[0].Err != nil {
-			t.Fatal(rs[0].Err)
-		}
+		t.must(err)
+		t.check(rs[0].Err == nil, "%v", rs[0].Err)
 	},
 }

@@ -29,9 +29,7 @@ var burySentences = []Sentence{
 				"needle": "NEEDLE in a body b", "eedl%": "", "_": "a", "absent": "",
 			} {
 				got := recordBodies(t.deadLetters(store.DeadFilter{Text: text}))
-				if strings.Join(got, "|") != want {
-					t.Fatalf("text %q: %q; want %q", text, got, want)
-				}
+				t.check(strings.Join(got, "|") == want, "text %q: %q; want %q", text, got, want)
 			}
 			for range 3 {
 				t.died(t.msg("needle again"), "K", "r")
@@ -69,19 +67,16 @@ var burySentences = []Sentence{
 				t.Logf("%+v", f)
 				t.wantRecords(t.deadLetters(f), c.want...)
 				f.Brief = true
-				if n := len(t.deadLetters(f)); n != len(c.want) {
-					t.Fatalf("in brief: %d; want %d", n, len(c.want))
-				}
+				n := len(t.deadLetters(f))
+				t.check(n == len(c.want), "in brief: %d; want %d", n, len(c.want))
 			}
 			all := t.deadLetters(store.DeadFilter{})
-			if h := all[0].History; h[0].Attrs["status"] != "500" || all[0].Attrs()["host"] != "a" ||
-				all[3].Attrs() != nil {
-				t.Fatalf("history %+v", h)
-			}
+			h := all[0].History
+			t.check(h[0].Attrs["status"] == "500" && all[0].Attrs()["host"] == "a" && all[3].Attrs() == nil,
+				"history %+v", h)
 			kept := all[4].Attrs()
-			if len(kept) != pawl.MaxAttrs || len(kept["long"]) > pawl.MaxAttrValue || kept["bad"] != store.Text("a\xff\x00") {
-				t.Fatalf("%d facts: %v", len(kept), kept)
-			}
+			t.check(len(kept) == pawl.MaxAttrs && len(kept["long"]) <= pawl.MaxAttrValue &&
+				kept["bad"] == store.Text("a\xff\x00"), "%d facts: %v", len(kept), kept)
 		}},
 	{Text: "A brief listing of dead letters leaves out body, headers, history and origin, and nothing else.",
 		Name: "DeadInBrief", Test: func(t *T) {
@@ -95,15 +90,13 @@ var burySentences = []Sentence{
 				whole := t.deadLetters(f)
 				f.Brief = true
 				brief := t.deadLetters(f)
-				if len(brief) == 0 || len(brief) != len(whole) {
-					t.Fatalf("%+v: %d letters in brief, %d else", f, len(brief), len(whole))
-				}
+				t.check(len(brief) != 0 && len(brief) == len(whole), "%+v: %d letters in brief, %d else", f, len(brief),
+					len(whole))
 				for i := range brief {
 					whole[i].Body, whole[i].Headers, whole[i].History, whole[i].Origin = nil, nil, nil, nil
 					t.sameRecord(brief[i], whole[i])
-					if brief[i].Body != nil || brief[i].Headers != nil || brief[i].History != nil {
-						t.Fatalf("in brief: %+v", brief[i])
-					}
+					t.check(brief[i].Body == nil && brief[i].Headers == nil && brief[i].History == nil, "in brief: %+v",
+						brief[i])
 				}
 			}
 		}},
@@ -186,9 +179,7 @@ var burySentences = []Sentence{
 			t.claims("first")
 			t.refusing(t.dead().Replay(t.ctx(), "", "c", "b", "a")).want(store.ErrConflict, "b")
 			ds := t.claims("c", "a")
-			if ds[1].Attempt != 1 || string(ds[1].Key) != "k" {
-				t.Fatalf("delivery of a buried letter %+v", ds[1])
-			}
+			t.check(ds[1].Attempt == 1 && string(ds[1].Key) == "k", "delivery of a buried letter %+v", ds[1])
 			t.noneRefused(t.dead().Purge(t.ctx(), "b"))
 			t.wantDead("old")
 		}},
@@ -221,9 +212,8 @@ var burySentences = []Sentence{
 			}
 			t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))).invalid("")
 			t.wantErr(errOf(t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)), store.ErrTooLarge)
-			if got := len(t.deadLetters(store.DeadFilter{})); got != 2+len(bad) {
-				t.Fatalf("%d dead letters; want %d", got, 2+len(bad))
-			}
+			got := len(t.deadLetters(store.DeadFilter{}))
+			t.check(got == 2+len(bad), "%d dead letters; want %d", got, 2+len(bad))
 			t.claims("live")
 			if !t.has(store.CanUnique) {
 				return
@@ -251,9 +241,9 @@ var burySentences = []Sentence{
 			}
 			r := t.wantDead("a")[0]
 			reasons := each(r.History, func(h store.Attempt) string { return h.Error })
-			if !slices.Equal(reasons, []string{"0", "1", "2"}) || r.Replays != 2 || r.Attempts != 1 || r.Reason != "2" {
-				t.Fatalf("history %q, %d replays, %d attempts, reason %q", reasons, r.Replays, r.Attempts, r.Reason)
-			}
+			t.check(slices.Equal(reasons, []string{"0", "1", "2"}) && r.Replays == 2 && r.Attempts == 1 &&
+				r.Reason == "2", "history %q, %d replays, %d attempts, reason %q", reasons, r.Replays, r.Attempts,
+				r.Reason)
 		}},
 }
 
@@ -275,18 +265,15 @@ func letter(m pawl.Message, id string) store.Record {
 
 // bury buries letters, which must succeed.
 func (t *T) bury(letters ...store.Record) {
-	t.Helper()
 	t.noneRefused(t.dead().Bury(t.ctx(), letters...))
 }
 
 func (t *T) amend(amendments ...store.Amendment) {
-	t.Helper()
 	t.noneRefused(t.dead().Amend(t.ctx(), amendments...))
 }
 
 // sameRecord compares dead letters, whose times agree to the microsecond.
 func (t *T) sameRecord(got, want store.Record) {
-	t.Helper()
 	for _, r := range []*store.Record{&got, &want} {
 		r.EnqueuedAt, r.DeadAt = r.EnqueuedAt.UTC().Truncate(time.Microsecond),
 			r.DeadAt.UTC().Truncate(time.Microsecond)
@@ -303,7 +290,5 @@ func (t *T) sameRecord(got, want store.Record) {
 			r.Body = nil
 		}
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("record\n%+v\nwant\n%+v", got, want)
-	}
+	t.check(reflect.DeepEqual(got, want), "record\n%+v\nwant\n%+v", got, want)
 }

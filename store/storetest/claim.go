@@ -24,14 +24,11 @@ var claimSentences = []Sentence{
 			}
 			t.put(msgs...)
 			ds := t.claim(8 * store.DefaultRun)
-			if len(ds) != 2*store.DefaultRun {
-				t.Fatalf("claimed %d of two lanes without a cap; want %d", len(ds), 2*store.DefaultRun)
-			}
+			t.check(len(ds) == 2*store.DefaultRun, "claimed %d of two lanes without a cap; want %d", len(ds),
+				2*store.DefaultRun)
 			t.ack(ds...)
 			ds = t.claimRun(100, 3)
-			if len(ds) != 6 {
-				t.Fatalf("claimed %d of two lanes, 3 each at most", len(ds))
-			}
+			t.check(len(ds) == 6, "claimed %d of two lanes, 3 each at most", len(ds))
 		}},
 	{Text: "A run is cut to what is left of Limit.",
 		Name: "RunCountsTowardsTheLimit", Test: func(t *T) {
@@ -49,14 +46,10 @@ var claimSentences = []Sentence{
 			var got []string
 			for range 10 {
 				ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 350})
-				if len(ds) > 3 {
-					t.Fatalf("claimed %d messages of 100 bytes; the bound is 350", len(ds))
-				}
+				t.check(len(ds) <= 3, "claimed %d messages of 100 bytes; the bound is 350", len(ds))
 				got = append(got, bodiesOf(ds)...)
 			}
-			if !slices.Equal(got, numbered("", 10)) {
-				t.Fatalf("claimed %q in portions", got)
-			}
+			t.check(slices.Equal(got, numbered("", 10)), "claimed %q in portions", got)
 		}},
 	{Text: "A first message that is larger than MaxBytes is given all the same, alone.",
 		Name: "OversizeComesAlone", Test: func(t *T) {
@@ -78,15 +71,11 @@ var claimSentences = []Sentence{
 			var got []string
 			for len(got) < 6 {
 				ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 10, MaxBytes: 250})
-				if len(ds) == 0 || len(ds) > 2 {
-					t.Fatalf("claimed %d messages of 100 bytes; the bound is 250", len(ds))
-				}
+				t.check(len(ds) != 0 && len(ds) <= 2, "claimed %d messages of 100 bytes; the bound is 250", len(ds))
 				t.ack(ds...)
 				got = append(got, bodiesOf(ds)...)
 			}
-			if !slices.Equal(got, numbered("", 6)) {
-				t.Fatalf("the lane gave %q", got)
-			}
+			t.check(slices.Equal(got, numbered("", 6)), "the lane gave %q", got)
 		}},
 	{Text: "One claim serves several topics, each within its own limits, and gives nothing of others.",
 		Name: "ClaimOfSeveralTopics", Test: func(t *T) {
@@ -100,13 +89,10 @@ var claimSentences = []Sentence{
 				store.Want{Topic: "none", Limit: 5})
 			got := bodiesOf(ds)
 			slices.Sort(got)
-			if want := []string{"a", "a", "a", "a", "a", "c", "c"}; !slices.Equal(got, want) {
-				t.Fatalf("claimed %q; want %q", got, want)
-			}
+			want := []string{"a", "a", "a", "a", "a", "c", "c"}
+			t.check(slices.Equal(got, want), "claimed %q; want %q", got, want)
 			for _, d := range ds {
-				if d.Topic != string(d.Body) {
-					t.Fatalf("a delivery of topic %q says topic %q", d.Body, d.Topic)
-				}
+				t.check(d.Topic == string(d.Body), "a delivery of topic %q says topic %q", d.Body, d.Topic)
 			}
 		}},
 	{Text: "A claim of a topic that is not there yields nothing, and creates nothing.",
@@ -115,10 +101,8 @@ var claimSentences = []Sentence{
 			if t.has(store.CanTopics) {
 				t.wantErr(errOf(t.topics().Topic(t.ctx(), t.Topic)), store.ErrNotFound)
 			}
-			if ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "not a topic\x00",
-				Limit: 1}); len(ds) > 0 {
-				t.Fatalf("claimed %q", bodiesOf(ds))
-			}
+			ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "not a topic\x00", Limit: 1})
+			t.check(len(ds) == 0, "claimed %q", bodiesOf(ds))
 		}},
 	{Text: "The deliveries of one lane follow one another, lanes come by rank.",
 		Name: "LanesFollowOneAnother", Test: func(t *T) {

@@ -62,7 +62,6 @@ var closeSentences = []Sentence{
 
 // calls are all methods of a store, by name, the optional ones if they are there.
 func (t *T) calls(ctx context.Context) map[string]error {
-	t.Helper()
 	errs := map[string]error{}
 	s := t.Store
 	_, errs["append"] = s.Append(ctx, store.NewBatch(t.msg("x")))

@@ -14,9 +14,7 @@ var countSentences = []Sentence{
 			t.put(t.msg("a"))
 			for i := 1; i <= 5; i++ {
 				d := t.claimOne()
-				if d.Attempt != i {
-					t.Fatalf("attempt %d; want %d", d.Attempt, i)
-				}
+				t.check(d.Attempt == i, "attempt %d; want %d", d.Attempt, i)
 				t.retry(d, 0)
 			}
 		}},
@@ -43,22 +41,19 @@ var countSentences = []Sentence{
 				t.Fatalf("%d attempts, %d throttles, %d records: %+v", r.Attempts, r.Throttles, len(r.History),
 					r.History[0])
 			}
-			if !r.ThrottledSince.After(r.EnqueuedAt.Add(-time.Second)) ||
-				r.ThrottledSince.After(r.EnqueuedAt.Add(30*time.Second)) {
-				t.Fatalf("throttled since %v, stored at %v", r.ThrottledSince, r.EnqueuedAt)
-			}
+			t.check(r.ThrottledSince.After(r.EnqueuedAt.Add(-time.Second)) &&
+				!r.ThrottledSince.After(r.EnqueuedAt.Add(30*time.Second)), "throttled since %v, stored at %v",
+				r.ThrottledSince, r.EnqueuedAt)
 			d := t.claimOne()
 			t.near("how long it is throttled", d.ThrottledFor, 25*time.Minute)
 			t.release(d, 0)
 			t.retry(t.claimOne(), 0)
 			d = throttle()
-			if d.Attempt != 2 || d.Throttles != 0 || d.ThrottledFor != 0 {
-				t.Fatalf("after another failure: attempt %d, %d throttles for %v", d.Attempt, d.Throttles,
-					d.ThrottledFor)
-			}
-			if d = t.claimOne(); d.Attempt != 2 || d.Throttles != 1 {
-				t.Fatalf("throttled again: attempt %d, %d throttles", d.Attempt, d.Throttles)
-			}
+			t.check(d.Attempt == 2 && d.Throttles == 0 && d.ThrottledFor == 0,
+				"after another failure: attempt %d, %d throttles for %v", d.Attempt, d.Throttles, d.ThrottledFor)
+			d = t.claimOne()
+			t.check(d.Attempt == 2 && d.Throttles == 1, "throttled again: attempt %d, %d throttles", d.Attempt,
+				d.Throttles)
 			t.near("how long it is throttled again", d.ThrottledFor, time.Minute)
 			if r := t.get(id); len(r.History) != store.KeptThrottles+1 || r.Attempts != 1 {
 				t.Fatalf("%d attempts, %d records", r.Attempts, len(r.History))
@@ -78,9 +73,9 @@ var countSentences = []Sentence{
 			id := t.put(t.msg("a"))[0]
 			t.retry(t.claimOne(), 0)
 			t.kill(t.claimOne(), "dead")
-			if r := t.inState(id, store.IsDead); r.Attempts != 2 || len(r.History) != 2 || r.History[1].Attempt != 2 {
-				t.Fatalf("dead letter of a second attempt: %+v", r)
-			}
+			r := t.inState(id, store.IsDead)
+			t.check(r.Attempts == 2 && len(r.History) == 2 && r.History[1].Attempt == 2,
+				"dead letter of a second attempt: %+v", r)
 		}},
 	{Text: "What is recorded of a failed attempt: number, times by the store's clock, worker, kind, error, rule, action, next time.",
 		Name: "FailureIsOnRecord", Needs: needs(store.CanLookup), Test: func(t *T) {
@@ -94,24 +89,17 @@ var countSentences = []Sentence{
 					Ran:    30 * time.Second,
 				}})
 			r := t.inState(id, store.Delayed)
-			if r.Attempts != 1 || len(r.History) != 1 {
-				t.Fatalf("record after a retry: %+v", r)
-			}
+			t.check(r.Attempts == 1 && len(r.History) == 1, "record after a retry: %+v", r)
 			h := r.History[0]
-			if h.Attempt != 1 || h.Worker != "host/1" || h.Kind != "Download" || h.Error != "refused" ||
-				h.Rule != "download" ||
-				h.Action != "retry in 3m" ||
-				h.Inputs != "kind=Download" {
-				t.Fatalf("history of a retry: %+v", h)
-			}
-			if ran := h.EndedAt.Sub(h.StartedAt); ran != 30*time.Second {
-				t.Fatalf("the attempt took %v on record; want 30s", ran)
-			}
+			t.check(h.Attempt == 1 && h.Worker == "host/1" && h.Kind == "Download" && h.Error == "refused" &&
+				h.Rule == "download" && h.Action == "retry in 3m" && h.Inputs == "kind=Download",
+				"history of a retry: %+v", h)
+			ran := h.EndedAt.Sub(h.StartedAt)
+			t.check(ran == 30*time.Second, "the attempt took %v on record; want 30s", ran)
 			t.near("the time from storing to failing", h.EndedAt.Sub(r.EnqueuedAt), time.Minute)
 			t.near("the time to the next attempt", h.NextAt.Sub(h.EndedAt), 3*time.Minute)
-			if !h.NextAt.Equal(r.NotBefore) {
-				t.Fatalf("the attempt says next at %v, the message not before %v", h.NextAt, r.NotBefore)
-			}
+			t.check(h.NextAt.Equal(r.NotBefore), "the attempt says next at %v, the message not before %v", h.NextAt,
+				r.NotBefore)
 		}},
 	{Text: "The history holds every failed delivery, oldest first.",
 		Name: "HistoryIsOldestFirst", Needs: needs(store.CanLookup), Test: func(t *T) {
@@ -119,29 +107,23 @@ var countSentences = []Sentence{
 			for i, text := range []string{"one", "two", "three"} {
 				t.fails(t.claimOne(), store.Retry, failure(text))
 				h := t.get(id).History
-				if len(h) != i+1 || h[i].Error != text || h[i].Attempt != i+1 || h[0].Error != "one" {
-					t.Fatalf("history after %d failures: %+v", i+1, h)
-				}
+				t.check(len(h) == i+1 && h[i].Error == text && h[i].Attempt == i+1 && h[0].Error == "one",
+					"history after %d failures: %+v", i+1, h)
 			}
 		}},
 	{Text: "The reason says why the message is where it is; a release gives its own.",
 		Name: "ReasonIsOfTheLastTransition", Needs: needs(store.CanLookup), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
-			if t.get(id).Reason == "" {
-				t.Fatal("no reason for a message that waits")
-			}
+			t.check(t.get(id).Reason != "", "no reason for a message that waits")
 			t.fails(t.claimOne(), store.Release, store.Failure{Error: "draining"})
-			if r := t.inState(id, store.Waiting); !strings.Contains(r.Reason, "draining") || len(r.History) != 0 {
-				t.Fatalf("record after a release: %+v", r)
-			}
+			r := t.inState(id, store.Waiting)
+			t.check(strings.Contains(r.Reason, "draining") && len(r.History) == 0, "record after a release: %+v", r)
 			t.retry(t.claimOne(), 0)
-			if r := t.inState(id, store.Waiting); r.Reason != "failed" {
-				t.Fatalf("reason after a retry: %q", r.Reason)
-			}
+			r = t.inState(id, store.Waiting)
+			t.check(r.Reason == "failed", "reason after a retry: %q", r.Reason)
 			t.kill(t.claimOne(), "gone for good")
-			if r := t.inState(id, store.IsDead); r.Reason != "gone for good" {
-				t.Fatalf("reason of a dead letter: %q", r.Reason)
-			}
+			r = t.inState(id, store.IsDead)
+			t.check(r.Reason == "gone for good", "reason of a dead letter: %q", r.Reason)
 		}},
 	{Text: "Longer errors are cut to MaxReason, and made into text that every store takes.",
 		Name: "LongErrorsAreCut", Needs: needs(store.CanLookup), Test: func(t *T) {
@@ -154,10 +136,9 @@ var countSentences = []Sentence{
 				t.fails(t.claimOne(), store.Retry, store.Failure{Kind: "K\x00\xff", Error: text, Rule: "r\x00\xff",
 					Action: "a\x00\xff", Inputs: "i\x00\xff", Worker: "w\x00\xff"})
 				r := t.get(id)
-				if h := r.History[0]; h.Error != store.Text(text) || r.Reason != h.Error ||
-					h.Worker != store.Text("w\x00\xff") {
-					t.Fatalf("error %.40q became %.40q, reason %.40q, worker %q", text, h.Error, r.Reason, h.Worker)
-				}
+				h := r.History[0]
+				t.check(h.Error == store.Text(text) && r.Reason == h.Error && h.Worker == store.Text("w\x00\xff"),
+					"error %.40q became %.40q, reason %.40q, worker %q", text, h.Error, r.Reason, h.Worker)
 				t.cancel(id)
 			}
 			t.hostileDeath()
@@ -166,12 +147,11 @@ var countSentences = []Sentence{
 
 // hostileDeath checks the same for a dead letter, whose kind can be searched.
 func (t *T) hostileDeath() {
-	t.Helper()
 	id := t.put(t.msg("a"))[0]
 	raw := pawl.Kind("K\x00\xff")
 	t.fails(t.claimOne(), store.Dead, store.Failure{Kind: raw, Error: "e\x00\xff"})
 	text := pawl.Kind(store.Text(string(raw)))
-	if r := t.get(id); r.Reason != store.Text("e\x00\xff") || r.Kind != raw && r.Kind != text {
-		t.Fatalf("a dead letter of kind %q and reason %q", r.Kind, r.Reason)
-	}
+	r := t.get(id)
+	t.check(r.Reason == store.Text("e\x00\xff") && (r.Kind == raw || r.Kind == text),
+		"a dead letter of kind %q and reason %q", r.Kind, r.Reason)
 }

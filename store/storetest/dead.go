@@ -22,24 +22,17 @@ var deadSentences = []Sentence{
 				Worker: "w", Ran: time.Second}
 			t.fails(t.claimOne(), store.Dead, f)
 			dead := t.deadLetters(store.DeadFilter{})
-			if len(dead) != 1 {
-				t.Fatalf("%d dead letters", len(dead))
-			}
+			t.check(len(dead) == 1, "%d dead letters", len(dead))
 			r := dead[0]
 			t.wantMessage(r.Message, m)
-			if r.State != store.IsDead || r.Attempts != 2 || r.Rescues != 0 || r.Replays != 0 || r.Kind != "Parser" ||
-				r.Reason != f.Error ||
-				r.Fingerprint != fingerprint.Of("Parser", "line 7: unexpected \"x\"") {
-				t.Fatalf("dead letter %+v", r)
-			}
+			t.check(r.State == store.IsDead && r.Attempts == 2 && r.Rescues == 0 && r.Replays == 0 &&
+				r.Kind == "Parser" && r.Reason == f.Error &&
+				r.Fingerprint == fingerprint.Of("Parser", "line 7: unexpected \"x\""), "dead letter %+v", r)
 			t.near("the time from storing to death", r.DeadAt.Sub(r.EnqueuedAt), time.Minute)
-			if len(r.History) != 2 {
-				t.Fatalf("history %+v", r.History)
-			}
-			if h := r.History[1]; h.Attempt != 2 || h.Kind != "Parser" || h.Rule != "parser" || h.Action != "dead" ||
-				h.Worker != "w" || !h.NextAt.IsZero() {
-				t.Fatalf("the last attempt %+v", h)
-			}
+			t.check(len(r.History) == 2, "history %+v", r.History)
+			h := r.History[1]
+			t.check(h.Attempt == 2 && h.Kind == "Parser" && h.Rule == "parser" && h.Action == "dead" &&
+				h.Worker == "w" && h.NextAt.IsZero(), "the last attempt %+v", h)
 		}},
 	{Text: "A dead letter is never delivered, and never expires.",
 		Name: "DeadIsNeverDelivered", Test: func(t *T) {
@@ -71,14 +64,11 @@ var deadSentences = []Sentence{
 			}
 			seen, last := map[string]bool{}, time.Time{}
 			for _, r := range t.deadLetters(store.DeadFilter{Topic: t.Topic}) {
-				if seen[r.ID] || r.DeadAt.Before(last) {
-					t.Fatalf("dead at %v after %v, seen before: %t", r.DeadAt, last, seen[r.ID])
-				}
+				t.check(!seen[r.ID] && !r.DeadAt.Before(last), "dead at %v after %v, seen before: %t", r.DeadAt, last,
+					seen[r.ID])
 				seen[r.ID], last = true, r.DeadAt
 			}
-			if len(seen) != n {
-				t.Fatalf("%d of %d dead letters", len(seen), n)
-			}
+			t.check(len(seen) == n, "%d of %d dead letters", len(seen), n)
 		}},
 	{Text: "Dead selects by topic, key, kind, text of the reason whatever the case, fingerprint and time of death; a limit ends it.",
 		Name: "DeadFilters", Test: func(t *T) {
@@ -134,10 +124,8 @@ var deadSentences = []Sentence{
 					t.noneRefused(t.dead().Purge(t.ctx(), ids[limit/15:]...))
 				}
 			}
-			if len(seen) != limit {
-				t.Fatalf("listed %d dead letters; the limit is %d, and %d did not change", len(seen), limit,
-					n-limit+limit/15)
-			}
+			t.check(len(seen) == limit, "listed %d dead letters; the limit is %d, and %d did not change", len(seen),
+				limit, n-limit+limit/15)
 		}},
 	{Text: "A replayed message joins the tail of its lane.",
 		Name: "ReplayJoinsTheTail", Test: func(t *T) {
@@ -183,17 +171,13 @@ var deadSentences = []Sentence{
 			before := t.inState(d.ID, store.IsDead)
 			t.replay("", d.ID)
 			r := t.inState(d.ID, store.Waiting)
-			if r.Attempts != 0 || r.Rescues != 0 || r.Lonely != 0 || r.Replays != 1 ||
-				len(r.History) != len(before.History) ||
-				!r.DeadAt.IsZero() || r.Kind != "" || r.Fingerprint != "" || r.Reason == before.Reason {
-				t.Fatalf("replayed message %+v", r)
-			}
+			t.check(r.Attempts == 0 && r.Rescues == 0 && r.Lonely == 0 && r.Replays == 1 &&
+				len(r.History) == len(before.History) && r.DeadAt.IsZero() && r.Kind == "" && r.Fingerprint == "" &&
+				r.Reason != before.Reason, "replayed message %+v", r)
 			again := t.claimOne()
 			t.wantCounts(again, 1, 0)
-			if d.Replays != 0 || again.Replays != 1 {
-				t.Fatalf("a delivery says that it was replayed %d times before, and %d times after", d.Replays,
-					again.Replays)
-			}
+			t.check(d.Replays == 0 && again.Replays == 1,
+				"a delivery says that it was replayed %d times before, and %d times after", d.Replays, again.Replays)
 		}},
 	{Text: "A replayed message is no suspect, and needs three lonely rescues to die again.",
 		Name: "ReplayForgivesTheSuspect", Needs: needs(store.CanDeadline), Test: func(t *T) {
@@ -219,9 +203,8 @@ var deadSentences = []Sentence{
 			t.Topic = "other"
 			t.lane("k", "c")
 			ds := t.claims("a", "c", "b")
-			if ds[0].Topic != "other" || ds[0].ID != a || string(ds[0].Key) != "k" {
-				t.Fatalf("replayed delivery %+v", ds[0].Message)
-			}
+			t.check(ds[0].Topic == "other" && ds[0].ID == a && string(ds[0].Key) == "k", "replayed delivery %+v",
+				ds[0].Message)
 			t.kill(ds[0], "again")
 			t.wantDead("a")
 			t.invalid(errOf(t.dead().Replay(t.ctx(), "no topic name", a)))
@@ -251,12 +234,9 @@ var deadSentences = []Sentence{
 
 // died appends a message and lets it die.
 func (t *T) died(m pawl.Message, kind pawl.Kind, reason string) string {
-	t.Helper()
 	id := t.put(m)[0]
 	d := t.claimWith(store.Lease{For: lease}, store.Want{Topic: m.Topic, Limit: 1})[0]
-	if d.ID != id {
-		t.Fatalf("claimed %q instead of %q", d.Body, m.Body)
-	}
+	t.check(d.ID == id, "claimed %q instead of %q", d.Body, m.Body)
 	t.fails(d, store.Dead, store.Failure{Kind: kind, Error: reason, Rule: "rule", Action: "dead", Worker: "w",
 		Ran: time.Second})
 	return id

@@ -71,9 +71,7 @@ var delaySentences = []Sentence{
 					got = append(got, string(d.Body))
 				}
 			}
-			if !slices.Equal(got, []string{"old", "new"}) {
-				t.Fatalf("the last lane gave %q", got)
-			}
+			t.check(slices.Equal(got, []string{"old", "new"}), "the last lane gave %q", got)
 		}},
 	{Text: "A delivery's Waited counts from when the message became visible, EnqueuedAt from when it was stored.",
 		Name: "WaitedCountsFromVisible", Test: func(t *T) {

@@ -40,9 +40,8 @@ var emitSentences = []Sentence{
 				pawl.Message{Topic: "other"})
 			t.Topic = "other"
 			got := each(t.claim(10), func(d pawl.Delivery) string { return d.ID })
-			if want := []string{pawl.EmitID(id, 0), pawl.EmitID(id, 2)}; !slices.Equal(got, want) {
-				t.Fatalf("emitted ids %q; want %q", got, want)
-			}
+			want := []string{pawl.EmitID(id, 0), pawl.EmitID(id, 2)}
+			t.check(slices.Equal(got, want), "emitted ids %q; want %q", got, want)
 		}},
 	{Text: "An emitted message whose id or unique key is there already is skipped and counted; the ack and the others stand.",
 		Name: "EmitDuplicateIsSkipped", Needs: needs(store.CanUnique, store.CanTopics), Test: func(t *T) {
@@ -56,9 +55,9 @@ var emitSentences = []Sentence{
 			t.nothing()
 			t.Topic = "other"
 			t.claims("first", "same id", "new")
-			if st := t.stats(); st.Duplicates != 2 || st.Appended != 3 {
-				t.Fatalf("%d duplicates, %d appended; want 2 and 3", st.Duplicates, st.Appended)
-			}
+			st := t.stats()
+			t.check(st.Duplicates == 2 && st.Appended == 3, "%d duplicates, %d appended; want 2 and 3", st.Duplicates,
+				st.Appended)
 		}},
 	{Text: "Of two emitted messages with one unique key in one batch, one is stored.",
 		Name: "EmitDuplicatesWithinABatch", Needs: needs(store.CanUnique), Test: func(t *T) {
@@ -66,9 +65,8 @@ var emitSentences = []Sentence{
 			child := pawl.Message{Topic: "other", Unique: pawl.Unique{Key: "u", Scope: "s"}}
 			t.settled(emitting(ds[0], child, child), emitting(ds[1], child))
 			t.Topic = "other"
-			if got := t.claim(10); len(got) != 1 {
-				t.Fatalf("%d messages with one unique key", len(got))
-			}
+			got := t.claim(10)
+			t.check(len(got) == 1, "%d messages with one unique key", len(got))
 		}},
 	{Text: "A settlement that emits with another verdict than ack is refused by itself and changes nothing.",
 		Name: "EmitGoesWithAckOnly", Test: func(t *T) {
@@ -154,6 +152,5 @@ var emitSentences = []Sentence{
 
 // refusedAlone settles one item that no store takes.
 func (t *T) refusedAlone(s store.Settlement) {
-	t.Helper()
 	t.invalid(t.wantItems(t.settle(s), 0)[0].Err)
 }

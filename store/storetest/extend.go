@@ -51,9 +51,8 @@ var extendSentences = []Sentence{
 			t.wantBodies(t.claim(1), "b")
 			live := t.claimOne()
 			got := t.extendLosing(lease, acked, live, lost)
-			if want := []pawl.Token{acked.Token, lost.Token}; !slices.Equal(got, want) {
-				t.Fatalf("extend lost %v; want %v", got, want)
-			}
+			want := []pawl.Token{acked.Token, lost.Token}
+			t.check(slices.Equal(got, want), "extend lost %v; want %v", got, want)
 			t.Advance(time.Minute)
 			t.extend(lease, live)
 			t.Advance(90 * time.Second)
@@ -65,9 +64,8 @@ var extendSentences = []Sentence{
 			old := t.claimed("a")[0]
 			t.expire()
 			t.claimOne()
-			if got := t.extendLosing(3*time.Minute, old); !slices.Equal(got, []pawl.Token{old.Token}) {
-				t.Fatalf("extend lost %v; want the stale token", got)
-			}
+			got := t.extendLosing(3*time.Minute, old)
+			t.check(slices.Equal(got, []pawl.Token{old.Token}), "extend lost %v; want the stale token", got)
 			t.Advance(lease + 10*time.Second)
 			t.claims("a")
 		}},
@@ -85,14 +83,11 @@ var extendSentences = []Sentence{
 
 // extend extends leases, none of which may be lost.
 func (t *T) extend(by time.Duration, ds ...pawl.Delivery) {
-	t.Helper()
-	if lost := t.extendLosing(by, ds...); len(lost) > 0 {
-		t.Fatalf("extend lost %v", lost)
-	}
+	lost := t.extendLosing(by, ds...)
+	t.check(len(lost) == 0, "extend lost %v", lost)
 }
 
 func (t *T) extendLosing(by time.Duration, ds ...pawl.Delivery) (lost []pawl.Token) {
-	t.Helper()
 	tokens := each(ds, func(d pawl.Delivery) pawl.Token { return d.Token })
 	lost, err := t.Store.Extend(t.ctx(), by, tokens...)
 	t.must(err)

@@ -92,15 +92,12 @@ func (f *faultRun) restartSomehow() {
 // insist repeats a call until its outcome is known. Now and then the process is
 // another one by then.
 func (f *faultRun) insist(call func() error) {
-	f.Helper()
 	for {
 		err := call()
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, store.ErrUnavailable) {
-			f.Fatal(err)
-		}
+		f.check(errors.Is(err, store.ErrUnavailable), "%v", err)
 		if f.rand.IntN(10) == 0 {
 			f.restartSomehow()
 		}
@@ -139,9 +136,7 @@ func allSuspects() store.Lease {
 func (f *faultRun) work() {
 	ds, err := f.Store.Claim(f.ctx(), []store.Want{{Topic: f.Topic, Limit: 1 + f.rand.IntN(5), Run: 3}}, allSuspects())
 	if err != nil {
-		if !errors.Is(err, store.ErrUnavailable) {
-			f.Fatal(err)
-		}
+		f.check(errors.Is(err, store.ErrUnavailable), "%v", err)
 		f.expire()
 		return
 	}
@@ -166,9 +161,8 @@ func (f *faultRun) decide(ds []pawl.Delivery) []store.Settlement {
 		if ended[d.Token.Lane] {
 			continue
 		}
-		if d.Attempt != f.failures[d.ID]+1 {
-			f.Fatalf("%s says attempt %d after %d failures", d.Body, d.Attempt, f.failures[d.ID])
-		}
+		f.check(d.Attempt == f.failures[d.ID]+1, "%s says attempt %d after %d failures", d.Body, d.Attempt,
+			f.failures[d.ID])
 		s := verdict(d, store.Ack)
 		if f.rand.IntN(5) == 0 {
 			s.Verdict = store.Retry
@@ -200,13 +194,11 @@ func (f *faultRun) finish() {
 	// A message is dead if the answers of that many claims were lost: the first ones in company, the last
 	// ones in solitude.
 	mayDie := st.Rescues / int64(store.SolitaryAfter+2)
-	if st.Appended != int64(f.sent) || st.Acked+st.Dead != int64(f.sent) || st.Dead > mayDie ||
-		st.Retried != int64(f.retried) || st.Duplicates != 0 {
-		f.Fatalf("%d were sent and %d retried, but the figures are %+v", f.sent, f.retried, st)
-	}
+	f.check(st.Appended == int64(f.sent) && st.Acked+st.Dead == int64(f.sent) && st.Dead <= mayDie &&
+		st.Retried == int64(f.retried) && st.Duplicates == 0, "%d were sent and %d retried, but the figures are %+v",
+		f.sent, f.retried, st)
 	if f.emits > 0 {
-		if got := f.statsOf("children").Appended; got != int64(f.emits) {
-			f.Fatalf("%d children; %d were emitted", got, f.emits)
-		}
+		got := f.statsOf("children").Appended
+		f.check(got == int64(f.emits), "%d children; %d were emitted", got, f.emits)
 	}
 }

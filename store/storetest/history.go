@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -23,11 +24,10 @@ func histories(t *T) {
 	if testing.Short() {
 		n = 30
 	}
-	handles := t.handles()
 	for i, seed := range seeds(t, n) {
 		// a history leaves nothing; where topics are costly, a new one each takes minutes
 		t.Topic = fmt.Sprintf("history%d", i/10)
-		h := &history{T: t, number: i, handles: handles, start: time.Now()}
+		h := &history{T: t, number: i, start: time.Now()}
 		h.run(seed)
 		for lane, ops := range h.byLane() {
 			if got := porcupine.CheckOperationsTimeout(laneModel(appendOrder(ops)), ops,
@@ -159,10 +159,9 @@ func (s laneState) settle(c laneCall, a laneAnswer) (bool, laneState) {
 // history is one recorded run.
 type history struct {
 	*T
-	number  int
-	handles []store.Store
-	start   time.Time
-	still   sync.RWMutex // held for writing while the clock moves
+	number int
+	start  time.Time
+	still  sync.RWMutex // held for writing while the clock moves
 
 	mu   sync.Mutex
 	ops  []porcupine.Operation
@@ -172,25 +171,26 @@ type history struct {
 func (h *history) run(seed uint64) {
 	const clients, calls = 4, 9
 	h.keys = map[string]string{}
-	h.together(clients, func(i int, _ store.Store) error {
-		c := &client{history: h, id: i, s: h.handles[i%len(h.handles)], rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+	at := func(i int, t *T) *client {
+		return &client{T: t, history: h, id: i, rand: rand.New(rand.NewPCG(seed, uint64(i)))}
+	}
+	h.together(clients, func(i int, t *T) {
+		c := at(i, t)
 		for range calls {
-			if err := c.call(); err != nil {
-				return err
-			}
+			c.call()
 		}
-		return nil
 	})
-	c := &client{history: h, id: clients, s: h.Store, rand: rand.New(rand.NewPCG(seed, clients))}
-	h.must(c.drain())
+	at(clients, h.T).drain()
 }
 
-// record adds an operation to the history of a lane.
-func (h *history) record(client int, call time.Duration, c laneCall, a laneAnswer) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ops = append(h.ops, porcupine.Operation{
-		ClientId: client, Input: c, Output: a, Call: call.Nanoseconds(), Return: time.Since(h.start).Nanoseconds(),
+// record makes a call, and adds what it did to a lane or to several to their histories.
+func (h *history) record(client int, call func(did func(laneCall, laneAnswer))) {
+	began := time.Since(h.start)
+	call(func(c laneCall, a laneAnswer) {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: c, Output: a, Call: began.Nanoseconds(),
+			Return: time.Since(h.start).Nanoseconds()})
 	})
 }
 
@@ -257,91 +257,89 @@ func laneOf(d *pawl.Delivery) string {
 
 // client makes random calls and records them.
 type client struct {
-	*history
-	id   int
-	s    store.Store
-	rand *rand.Rand
-	held []pawl.Delivery
-	made int
+	*T
+	history *history
+	id      int
+	rand    *rand.Rand
+	held    []pawl.Delivery
+	made    int
 }
 
-func (c *client) call() error {
+func (c *client) call() {
 	switch n := c.rand.IntN(12); {
 	case n == 0:
-		return c.expireAll()
+		c.expireAll()
 	case n < 5:
-		return c.append()
+		c.append()
 	case n < 8 || len(c.held) == 0:
-		return c.claim(1+c.rand.IntN(4), 1+c.rand.IntN(3), false)
+		c.claim(1+c.rand.IntN(4), 1+c.rand.IntN(3), false)
 	default:
-		return c.settle()
+		c.settle()
 	}
 }
 
-func (c *client) append() error {
+// while makes a call while the clock stands still.
+func (c *client) while(call func(did func(laneCall, laneAnswer))) {
+	c.history.still.RLock()
+	defer c.history.still.RUnlock()
+	c.history.record(c.id, call)
+}
+
+func (c *client) append() {
 	key := []string{"", "k", "l"}[c.rand.IntN(3)]
 	var msgs []pawl.Message
 	for range 1 + c.rand.IntN(2) {
 		c.made++
-		m := c.withID(fmt.Sprintf("%d-%d-%d", c.number, c.id, c.made), "x")
+		m := c.withID(fmt.Sprintf("%d-%d-%d", c.history.number, c.id, c.made), "x")
 		if key != "" {
 			m.Key = []byte(key)
 		}
 		msgs = append(msgs, m)
 	}
-	c.still.RLock()
-	defer c.still.RUnlock()
-	call := time.Since(c.start)
-	receipts, err := c.s.Append(c.ctx(), store.NewBatch(msgs...))
-	if err != nil {
-		return err
-	}
-	appended := map[string][]string{}
-	c.mu.Lock()
-	for _, r := range receipts {
-		lane := key
-		if key == "" {
-			lane = r.ID
+	c.while(func(did func(laneCall, laneAnswer)) {
+		appended := map[string][]string{}
+		receipts := c.T.append(msgs...)
+		c.history.mu.Lock()
+		for _, r := range receipts {
+			lane := cmp.Or(key, r.ID)
+			c.history.keys[r.ID] = lane
+			appended[lane] = append(appended[lane], r.ID)
 		}
-		c.keys[r.ID] = lane
-		appended[lane] = append(appended[lane], r.ID)
-	}
-	c.mu.Unlock()
-	for lane, ids := range appended {
-		c.record(c.id, call, laneCall{lane: lane, op: "append", ids: ids}, nil)
-	}
-	return nil
+		c.history.mu.Unlock()
+		for lane, ids := range appended {
+			did(laneCall{lane: lane, op: "append", ids: ids}, nil)
+		}
+	})
 }
 
-func (c *client) claim(limit, run int, alone bool) error {
-	c.still.RLock()
-	defer c.still.RUnlock()
-	call := time.Since(c.start)
-	ds, err := c.s.Claim(c.ctx(), []store.Want{{Topic: c.Topic, Limit: limit, Run: run}},
-		store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: alone})
-	if err != nil {
-		return err
-	}
-	lanes := map[string]*laneCall{}
+func (c *client) claim(limit, run int, alone bool) {
+	terms := allSuspects()
+	terms.Alone = alone
+	c.while(func(did func(laneCall, laneAnswer)) {
+		ds := c.claimWith(terms, store.Want{Topic: c.Topic, Limit: limit, Run: run})
+		for lane, ds := range lanesOf(ds) {
+			ids := each(ds, func(d pawl.Delivery) string { return d.ID })
+			did(laneCall{lane: lane, op: "claim", fence: ds[0].Token.Fence, ids: ids}, nil)
+		}
+		for _, d := range ds {
+			c.check(d.Rescues < 4 || len(ds) == 1, "%s, after %d rescues, is one of %d deliveries", d.ID, d.Rescues,
+				len(ds))
+		}
+		c.held = append(c.held, ds...)
+	})
+}
+
+// lanesOf are the deliveries of each lane.
+func lanesOf(ds []pawl.Delivery) map[string][]pawl.Delivery {
+	lanes := map[string][]pawl.Delivery{}
 	for _, d := range ds {
-		lane := laneOf(&d)
-		if lanes[lane] == nil {
-			lanes[lane] = &laneCall{lane: lane, op: "claim", fence: d.Token.Fence}
-		}
-		lanes[lane].ids = append(lanes[lane].ids, d.ID)
-		if d.Rescues >= 4 && len(ds) > 1 {
-			return fmt.Errorf("%s, after %d rescues, is one of %d deliveries", d.ID, d.Rescues, len(ds))
-		}
+		lanes[laneOf(&d)] = append(lanes[laneOf(&d)], d)
 	}
-	for _, l := range lanes {
-		c.record(c.id, call, *l, nil)
-	}
-	c.held = append(c.held, ds...)
-	return nil
+	return lanes
 }
 
 // settle settles some of what the client holds of one lane, or held once.
-func (c *client) settle() error {
+func (c *client) settle() {
 	first := c.held[c.rand.IntN(len(c.held))]
 	var ds []pawl.Delivery
 	for _, d := range c.held {
@@ -349,12 +347,11 @@ func (c *client) settle() error {
 			ds = append(ds, d)
 		}
 	}
-	ends := []store.Verdict{store.Ack, store.Ack, store.Ack, store.Retry, store.Release, store.Dead}
-	return c.settleAll(ds[:1+c.rand.IntN(len(ds))], ends...)
+	c.settleAll(ds[:1+c.rand.IntN(len(ds))], store.Ack, store.Ack, store.Ack, store.Retry, store.Release, store.Dead)
 }
 
 // settleAll settles deliveries of one lane, each in one of these ways.
-func (c *client) settleAll(ds []pawl.Delivery, ends ...store.Verdict) error {
+func (c *client) settleAll(ds []pawl.Delivery, ends ...store.Verdict) {
 	in := laneCall{lane: laneOf(&ds[0]), op: "settle", fence: ds[0].Token.Fence}
 	var items []store.Settlement
 	for _, d := range ds {
@@ -362,59 +359,39 @@ func (c *client) settleAll(ds []pawl.Delivery, ends ...store.Verdict) error {
 		in.ids, in.ends = append(in.ids, d.ID), append(in.ends, v)
 		items = append(items, verdict(d, v))
 	}
-	c.still.RLock()
-	defer c.still.RUnlock()
-	call := time.Since(c.start)
-	refused, err := c.s.Settle(c.ctx(), store.NewBatch(items...))
-	if err != nil {
-		return err
-	}
-	out := make(laneAnswer, len(items))
-	for _, r := range refused {
-		out[r.Index] = true
-	}
-	c.record(c.id, call, in, out)
+	c.while(func(did func(laneCall, laneAnswer)) {
+		out := make(laneAnswer, len(items))
+		for _, r := range c.T.settle(items...) {
+			out[r.Index] = true
+		}
+		did(in, out)
+	})
 	if c.rand.IntN(4) > 0 { // or it is settled again
 		c.held = slices.DeleteFunc(c.held, func(d pawl.Delivery) bool {
 			return slices.Contains(in.ids, d.ID) && d.Token.Fence == in.fence
 		})
 	}
-	return nil
 }
 
 // expireAll lets every lease end, while nobody calls.
-func (c *client) expireAll() error {
-	c.still.Lock()
-	defer c.still.Unlock()
-	call := time.Since(c.start)
-	c.expire()
-	c.record(c.id, call, laneCall{op: "expire"}, nil)
-	return nil
+func (c *client) expireAll() {
+	c.history.still.Lock()
+	defer c.history.still.Unlock()
+	c.history.record(c.id, func(did func(laneCall, laneAnswer)) {
+		c.expire()
+		did(laneCall{op: "expire"}, nil)
+	})
 }
 
 // drain carries out what is left.
-func (c *client) drain() error {
-	if err := c.expireAll(); err != nil {
-		return err
-	}
-	for {
-		c.held = nil
-		call := time.Since(c.start)
-		if err := c.claim(100, 100, true); err != nil {
-			return err
-		}
-		if len(c.held) == 0 {
-			c.record(c.id, call, laneCall{op: "empty"}, nil)
-			return nil
-		}
-		lanes := map[string][]pawl.Delivery{}
-		for _, d := range c.held {
-			lanes[laneOf(&d)] = append(lanes[laneOf(&d)], d)
-		}
+func (c *client) drain() {
+	c.expireAll()
+	for c.claim(100, 100, true); len(c.held) > 0; c.claim(100, 100, true) {
+		lanes := lanesOf(c.held)
 		for _, ds := range lanes {
-			if err := c.settleAll(ds, store.Ack); err != nil {
-				return err
-			}
+			c.settleAll(ds, store.Ack)
 		}
+		c.held = nil
 	}
+	c.while(func(did func(laneCall, laneAnswer)) { did(laneCall{op: "empty"}, nil) })
 }

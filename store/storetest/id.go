@@ -16,27 +16,19 @@ var idSentences = []Sentence{
 	{Text: "A message without an id gets a new one, which its receipt and its delivery carry.",
 		Name: "IDIsAssigned", Test: func(t *T) {
 			ids := t.put(t.msg("a"), t.msg("b"))
-			if ids[0] == ids[1] {
-				t.Fatalf("two messages got the id %q", ids[0])
-			}
+			t.check(ids[0] != ids[1], "two messages got the id %q", ids[0])
 			for i, d := range t.claims("a", "b") {
-				if d.ID != ids[i] {
-					t.Fatalf("receipt %q, delivery %q", ids[i], d.ID)
-				}
+				t.check(d.ID == ids[i], "receipt %q, delivery %q", ids[i], d.ID)
 			}
 		}},
 	{Text: "An id is text of the caller's choice and comes back byte for byte, UUID or not.",
 		Name: "IDIsKept", Test: func(t *T) {
 			msgs := each(oddIDs(), func(id string) pawl.Message { return t.withID(id, id) })
 			for i, id := range t.put(msgs...) {
-				if id != msgs[i].ID {
-					t.Fatalf("the receipt of %q says %q", msgs[i].ID, id)
-				}
+				t.check(id == msgs[i].ID, "the receipt of %q says %q", msgs[i].ID, id)
 			}
 			for _, d := range t.claims(oddIDs()...) {
-				if d.ID != string(d.Body) {
-					t.Fatalf("id %q came back as %q", d.Body, d.ID)
-				}
+				t.check(d.ID == string(d.Body), "id %q came back as %q", d.Body, d.ID)
 				t.ack(d)
 			}
 		}},
@@ -59,9 +51,8 @@ var idSentences = []Sentence{
 	{Text: "An id counts within one batch, too.",
 		Name: "IDWithinABatch", Needs: needs(store.CanUnique), Test: func(t *T) {
 			rs := t.append(t.withID("x", "a"), t.withID("y", "b"), t.withID("x", "c"))
-			if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != "x" {
-				t.Fatalf("receipts %+v; want the third a duplicate of x", rs)
-			}
+			t.check(rs[0].DuplicateOf == "" && rs[1].DuplicateOf == "" && rs[2].DuplicateOf == "x",
+				"receipts %+v; want the third a duplicate of x", rs)
 			t.claims("a", "b")
 		}},
 	{Text: "A dead letter's id is taken until it is purged.",
@@ -80,9 +71,8 @@ var idSentences = []Sentence{
 			t.put(t.withID("mine", "a"))
 			t.ack(t.claimOne())
 			t.put(t.withID("mine", "b"))
-			if d := t.claims("b")[0]; d.ID != "mine" || d.Attempt != 1 {
-				t.Fatalf("delivery %q, attempt %d", d.ID, d.Attempt)
-			}
+			d := t.claims("b")[0]
+			t.check(d.ID == "mine" && d.Attempt == 1, "delivery %q, attempt %d", d.ID, d.Attempt)
 		}},
 	{Text: "After a cancel an id may be used again.",
 		Name: "IDIsFreeAfterCancel", Needs: needs(store.CanUnique, store.CanLookup), Test: func(t *T) {
@@ -144,9 +134,9 @@ var idSentences = []Sentence{
 			}
 			t.put(t.keyed("lane", "last"))
 			for _, d := range t.claim(100) {
-				if body := string(d.Body); string(d.Key) != "lane" || body != "first" && body != "given up" && body != "last" {
-					t.Fatalf("delivery %q of %q", d.Body, d.Key)
-				}
+				body := string(d.Body)
+				t.check(string(d.Key) == "lane" && (body == "first" || body == "given up" || body == "last"),
+					"delivery %q of %q", d.Body, d.Key)
 			}
 		}},
 	// Random messages of everything that is allowed.
@@ -179,29 +169,20 @@ var idSentences = []Sentence{
 				t.wantMessage(d.Message, want[d.ID])
 				delete(want, d.ID)
 			}
-			if len(want) > 0 {
-				t.Fatalf("%d messages were not claimed", len(want))
-			}
+			t.check(len(want) == 0, "%d messages were not claimed", len(want))
 		}},
 }
 
 // wantMessage compares what travels with a delivery.
 func (t *T) wantMessage(got, want pawl.Message) {
-	t.Helper()
-	if got.ID != want.ID || got.Topic != want.Topic || string(got.Key) != string(want.Key) ||
-		got.Priority != want.Priority ||
-		string(got.Body) != string(want.Body) || (got.Key == nil) != (want.Key == nil) {
-		t.Fatalf("message %.200q %q %q %q priority %d\nwant    %.200q %q %q %q priority %d", got.Body, got.ID,
-			got.Topic, got.Key, got.Priority,
-			want.Body, want.ID, want.Topic, want.Key, want.Priority)
-	}
-	if len(got.Headers) != len(want.Headers) {
-		t.Fatalf("%d headers; want %d", len(got.Headers), len(want.Headers))
-	}
+	t.check(got.ID == want.ID && got.Topic == want.Topic && string(got.Key) == string(want.Key) &&
+		got.Priority == want.Priority && string(got.Body) == string(want.Body) && (got.Key == nil) == (want.Key == nil),
+		"message %.200q %q %q %q priority %d\nwant    %.200q %q %q %q priority %d", got.Body, got.ID, got.Topic,
+		got.Key, got.Priority, want.Body, want.ID, want.Topic, want.Key, want.Priority)
+	t.check(len(got.Headers) == len(want.Headers), "%d headers; want %d", len(got.Headers), len(want.Headers))
 	for k, v := range want.Headers {
-		if g, ok := got.Headers[k]; !ok || g != v {
-			t.Fatalf("header %q is %.100q; want %.100q", k, g, v)
-		}
+		g, ok := got.Headers[k]
+		t.check(ok && g == v, "header %q is %.100q; want %.100q", k, g, v)
 	}
 }
 

@@ -23,9 +23,8 @@ var inspectSentences = []Sentence{
 			t.inState(ids[0], store.Delayed)
 			t.inState(ids[1], store.Waiting)
 			t.kill(ds[2], "dead")
-			if r := t.inState(ids[3], store.IsDead); r.DeadAt.IsZero() || r.Kind != "Test" || r.Reason != "dead" {
-				t.Fatalf("dead letter %+v", r)
-			}
+			r := t.inState(ids[3], store.IsDead)
+			t.check(!r.DeadAt.IsZero() && r.Kind == "Test" && r.Reason == "dead", "dead letter %+v", r)
 			t.ack(ds[3])
 			t.gone(ids[4])
 		}},
@@ -46,12 +45,10 @@ var inspectSentences = []Sentence{
 			}
 			t.put(m)
 			check := func() {
-				t.Helper()
 				r := t.get("mine")
 				t.wantMessage(r.Message, m)
-				if r.Unique != m.Unique || r.Delay != m.Delay {
-					t.Fatalf("record with delay %v, unique %+v; want %v, %+v", r.Delay, r.Unique, m.Delay, m.Unique)
-				}
+				t.check(r.Unique == m.Unique && r.Delay == m.Delay, "record with delay %v, unique %+v; want %v, %+v",
+					r.Delay, r.Unique, m.Delay, m.Unique)
 			}
 			check()
 			t.Advance(2 * time.Minute)
@@ -69,16 +66,13 @@ var inspectSentences = []Sentence{
 			d := t.claimWith(store.Lease{For: lease, Owner: "host/ä 1"}, store.Want{Topic: t.Topic, Limit: 1})[0]
 			r := t.inState(id, store.Leased)
 			l := r.Lease
-			if l == nil || l.Owner != "host/ä 1" || l.Token != d.Token {
-				t.Fatalf("lease %+v; want that of token %v", l, d.Token)
-			}
+			t.check(l != nil && l.Owner == "host/ä 1" && l.Token == d.Token, "lease %+v; want that of token %v", l,
+				d.Token)
 			t.near("the time to the claim", l.StartedAt.Sub(r.EnqueuedAt), time.Minute)
-			if got := l.Until.Sub(l.StartedAt); got != lease {
-				t.Fatalf("leased for %v; want %v", got, lease)
-			}
-			if got := l.Deadline.Sub(l.StartedAt); got != store.DefaultDeadline {
-				t.Fatalf("deadline after %v; want %v", got, store.DefaultDeadline)
-			}
+			got := l.Until.Sub(l.StartedAt)
+			t.check(got == lease, "leased for %v; want %v", got, lease)
+			got = l.Deadline.Sub(l.StartedAt)
+			t.check(got == store.DefaultDeadline, "deadline after %v; want %v", got, store.DefaultDeadline)
 			t.Advance(time.Minute)
 			t.extend(lease, d)
 			t.near("the extended lease", t.get(id).Lease.Until.Sub(l.StartedAt), time.Minute+lease)
@@ -97,16 +91,13 @@ var inspectSentences = []Sentence{
 				t.settled(store.Settlement{Token: l.Token, ID: id, Verdict: store.Release,
 					Failure: store.Failure{Error: "taken back"}})
 			}
-			if r := t.inState(ds[0].ID, store.Waiting); r.Reason != "released: taken back" || r.Attempts != 0 ||
-				r.Rescues != 0 {
-				t.Fatalf("taken back: %+v", r)
-			}
+			r := t.inState(ds[0].ID, store.Waiting)
+			t.check(r.Reason == "released: taken back" && r.Attempts == 0 && r.Rescues == 0, "taken back: %+v", r)
 			for _, d := range ds {
 				t.lost(verdict(d, store.Ack))
 				lost, err := t.Store.Extend(t.ctx(), lease, d.Token)
-				if t.must(err); len(lost) != 1 {
-					t.Fatalf("the lease of %q was extended", d.Body)
-				}
+				t.must(err)
+				t.check(len(lost) == 1, "the lease of %q was extended", d.Body)
 			}
 			t.claimsMany(100, 3)
 		}},
@@ -134,9 +125,8 @@ var inspectSentences = []Sentence{
 			t.Advance(2 * time.Minute)
 			t.inState(ids[0], store.Waiting)
 			t.inState(ids[1], store.Waiting)
-			if n := len(t.list(store.Filter{State: store.Delayed})); n != 0 {
-				t.Fatalf("%d messages are listed as delayed; all are due", n)
-			}
+			n := len(t.list(store.Filter{State: store.Delayed}))
+			t.check(n == 0, "%d messages are listed as delayed; all are due", n)
 		}},
 	{Text: "What stands behind another message of its lane waits, whatever the first does.",
 		Name: "BehindIsWaiting", Test: func(t *T) {
@@ -145,9 +135,8 @@ var inspectSentences = []Sentence{
 			t.inState(ids[1], store.Waiting)
 			t.retry(d, time.Hour)
 			t.inState(ids[1], store.Waiting)
-			if r := t.get(ids[1]); !r.NotBefore.IsZero() {
-				t.Fatalf("what stands behind says not before %v", r.NotBefore)
-			}
+			r := t.get(ids[1])
+			t.check(r.NotBefore.IsZero(), "what stands behind says not before %v", r.NotBefore)
 		}},
 	{Text: "List yields messages by rank within a topic.",
 		Name: "ListByRank", Needs: needs(store.CanPriority), Test: func(t *T) {
@@ -186,9 +175,7 @@ var inspectSentences = []Sentence{
 			}
 			bodies := recordBodies(t.list(store.Filter{}))
 			slices.Sort(bodies)
-			if !slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}) {
-				t.Fatalf("without a filter: %q", bodies)
-			}
+			t.check(slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}), "without a filter: %q", bodies)
 		}},
 	{Text: "List by key finds every message of the key, waiting, leased, retried, delayed or due, whether keys make lanes or not.",
 		Name: "ListFindsAKey", Needs: needs(store.CanDelay, store.CanTopics, store.CanDeadLetters), Test: func(t *T) {
@@ -209,13 +196,11 @@ var inspectSentences = []Sentence{
 					{Topic: t.Topic, Key: []byte("k"), Limit: 10}} {
 					bodies := recordBodies(t.list(f))
 					slices.Sort(bodies)
-					if want := []string{"delayed", "due", "retried", "waiting"}; !slices.Equal(bodies, want) {
-						t.Fatalf("order %s, %+v: listed %q; want %q", order, f, bodies, want)
-					}
+					want := []string{"delayed", "due", "retried", "waiting"}
+					t.check(slices.Equal(bodies, want), "order %s, %+v: listed %q; want %q", order, f, bodies, want)
 				}
-				if got := t.list(store.Filter{Topic: t.Topic, Key: []byte("none")}); len(got) > 0 {
-					t.Fatalf("listed %d messages of a key that has none", len(got))
-				}
+				got := t.list(store.Filter{Topic: t.Topic, Key: []byte("none")})
+				t.check(len(got) == 0, "listed %d messages of a key that has none", len(got))
 			}
 		}},
 	{Text: "List yields no dead letters.",
@@ -233,13 +218,10 @@ var inspectSentences = []Sentence{
 				seen[r.ID]++
 			}
 			for _, id := range ids {
-				if seen[id] != 1 {
-					t.Fatalf("message %s was listed %d times", id, seen[id])
-				}
+				t.check(seen[id] == 1, "message %s was listed %d times", id, seen[id])
 			}
-			if n := len(t.list(store.Filter{Topic: t.Topic, Limit: 1234})); n != 1234 {
-				t.Fatalf("listed %d; the limit is 1234", n)
-			}
+			n := len(t.list(store.Filter{Topic: t.Topic, Limit: 1234}))
+			t.check(n == 1234, "listed %d; the limit is 1234", n)
 		}},
 	{Text: "What changes while List runs may or may not be seen; what does not change is yielded once.",
 		Name: "ListBearsChanges", Test: func(t *T) {
@@ -262,9 +244,7 @@ var inspectSentences = []Sentence{
 				t.put(t.prio(next%3, "new"))
 			}
 			for id, changed := range touched {
-				if !changed && seen[id] != 1 || seen[id] > 1 {
-					t.Fatalf("message %s was listed %d times", id, seen[id])
-				}
+				t.check((changed || seen[id] == 1) && seen[id] <= 1, "message %s was listed %d times", id, seen[id])
 			}
 		}},
 	{Text: "A limit counts what is yielded: what is gone meanwhile takes no other message's place.",
@@ -281,10 +261,8 @@ var inspectSentences = []Sentence{
 					}
 					t.cancel(idsOf(all[limit/5:])...)
 				}
-				if len(seen) != limit {
-					t.Fatalf("%+v: listed %d messages; the limit is %d, and more than that did not change", f,
-						len(seen), limit)
-				}
+				t.check(len(seen) == limit,
+					"%+v: listed %d messages; the limit is %d, and more than that did not change", f, len(seen), limit)
 			}
 		}},
 	{Text: "A listing can be left early, and the store used within it.",
@@ -448,7 +426,6 @@ var inspectSentences = []Sentence{
 
 // fill appends n messages in a few lanes and returns their ids.
 func (t *T) fill(n int) []string {
-	t.Helper()
 	msgs := make([]pawl.Message, n)
 	for i := range msgs {
 		msgs[i] = t.prio(i%3, fmt.Sprint(i))

@@ -25,9 +25,8 @@ var laneSentences = []Sentence{
 				t.ack(ds...)
 				got = append(got, bodiesOf(ds)...)
 			}
-			if want := []string{"a", "b", "c", "d", "e", "f"}; !slices.Equal(got, want) {
-				t.Fatalf("the lane gave %q; want %q", got, want)
-			}
+			want := []string{"a", "b", "c", "d", "e", "f"}
+			t.check(slices.Equal(got, want), "the lane gave %q; want %q", got, want)
 		}},
 	{Text: "While a run is leased nothing else of its lane is handed out.",
 		Name: "LaneIsHeldOnce", Test: func(t *T) {
@@ -79,9 +78,7 @@ var laneSentences = []Sentence{
 			t.retry(t.claimOne(), time.Minute)
 			d := t.claimOne()
 			t.wantBodies([]pawl.Delivery{d}, "b")
-			if string(d.Key) != "k" {
-				t.Fatalf("the key became %q", d.Key)
-			}
+			t.check(string(d.Key) == "k", "the key became %q", d.Key)
 			t.claims("c")
 		}},
 	{Text: "Keys are bytes: two keys share a lane only if all their bytes are equal.",
@@ -93,9 +90,7 @@ var laneSentences = []Sentence{
 				t.put(m, m)
 			}
 			ds := t.claimRun(100, 1)
-			if len(ds) != len(keys) {
-				t.Fatalf("%d lanes of %d different keys: %q", len(ds), len(keys), bodiesOf(ds))
-			}
+			t.check(len(ds) == len(keys), "%d lanes of %d different keys: %q", len(ds), len(keys), bodiesOf(ds))
 			for _, d := range ds {
 				if string(d.Key) != string(d.Body) {
 					t.Errorf("key %q came back as %q", d.Body, d.Key)
@@ -103,9 +98,8 @@ var laneSentences = []Sentence{
 			}
 			t.nothing()
 			t.ack(ds...)
-			if again := t.claimRun(100, 1); len(again) != len(keys) {
-				t.Fatalf("%d of %d lanes went on", len(again), len(keys))
-			}
+			again := t.claimRun(100, 1)
+			t.check(len(again) == len(keys), "%d of %d lanes went on", len(again), len(keys))
 		}},
 	{Text: "The same key in two topics is two lanes.",
 		Name: "TopicsHaveTheirOwnLanes", Test: func(t *T) {

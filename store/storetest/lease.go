@@ -23,17 +23,14 @@ var leaseSentences = []Sentence{
 			ds := t.claims("a", "b", "c", "d")
 			seen := map[pawl.Token]bool{}
 			for _, d := range ds {
-				if seen[d.Token] || d.Token.Fence <= 0 {
-					t.Fatalf("token %v is not a new one", d.Token)
-				}
+				t.check(!seen[d.Token] && d.Token.Fence > 0, "token %v is not a new one", d.Token)
 				seen[d.Token] = true
 			}
 			if c, d := ds[2].Token, ds[3].Token; c.Lane != d.Lane || c.Fence != d.Fence {
 				t.Fatalf("one run, but the tokens are %v and %v", c, d)
 			}
-			if a, b := ds[0].Token, ds[1].Token; a.Lane == b.Lane {
-				t.Fatalf("two lanes, but the tokens are %v and %v", a, b)
-			}
+			a, b := ds[0].Token, ds[1].Token
+			t.check(a.Lane != b.Lane, "two lanes, but the tokens are %v and %v", a, b)
 		}},
 	{Text: "A fence is a random 63-bit number, new with every claim.",
 		Name: "FenceIsRandom", Test: func(t *T) {
@@ -42,17 +39,13 @@ var leaseSentences = []Sentence{
 			small := 0
 			for range 32 {
 				d := t.claimOne()
-				if seen[d.Token.Fence] || d.Token.Fence <= 0 {
-					t.Fatalf("fence %d is not a new one", d.Token.Fence)
-				}
+				t.check(!seen[d.Token.Fence] && d.Token.Fence > 0, "fence %d is not a new one", d.Token.Fence)
 				if seen[d.Token.Fence] = true; d.Token.Fence < 1<<59 { // one in 16, if it is random
 					small++
 				}
 				t.release(d, 0)
 			}
-			if small > 16 {
-				t.Fatalf("%d of 32 fences are small: they are not random 63-bit numbers", small)
-			}
+			t.check(small <= 16, "%d of 32 fences are small: they are not random 63-bit numbers", small)
 		}},
 	{Text: "What was acked is never delivered again.",
 		Name: "AckIsFinal", Test: func(t *T) {
@@ -84,9 +77,8 @@ var leaseSentences = []Sentence{
 			t.declare(store.Declaration{Deadline: time.Minute})
 			t.put(t.msg("a"))
 			d := t.claimWith(store.Lease{For: time.Hour}, store.Want{Topic: t.Topic, Limit: 1})[0]
-			if d.LeaseFor != time.Minute || d.Deadline != time.Minute {
-				t.Fatalf("lease for %v with a deadline of %v; want a minute both", d.LeaseFor, d.Deadline)
-			}
+			t.check(d.LeaseFor == time.Minute && d.Deadline == time.Minute,
+				"lease for %v with a deadline of %v; want a minute both", d.LeaseFor, d.Deadline)
 			t.Advance(40 * time.Second)
 			t.nothing()
 			t.Advance(21 * time.Second)
@@ -99,9 +91,7 @@ var leaseSentences = []Sentence{
 				old := t.claimOne()
 				t.expire()
 				now := t.claimOne()
-				if old.Token == now.Token {
-					t.Fatalf("a new lease has the old token %v", old.Token)
-				}
+				t.check(old.Token != now.Token, "a new lease has the old token %v", old.Token)
 				t.lost(verdict(old, v))
 				t.nothing()
 				t.ack(now)
@@ -128,9 +118,8 @@ var leaseSentences = []Sentence{
 			t.lost(verdict(other, store.Ack), verdict(nobody, store.Dead), verdict(none, store.Release))
 			lost, err := t.Store.Extend(t.ctx(), time.Minute, other.Token, d.Token, nobody.Token, none.Token)
 			t.must(err)
-			if want := []pawl.Token{other.Token, nobody.Token, none.Token}; !slices.Equal(lost, want) {
-				t.Fatalf("extend lost %v; want %v", lost, want)
-			}
+			want := []pawl.Token{other.Token, nobody.Token, none.Token}
+			t.check(slices.Equal(lost, want), "extend lost %v; want %v", lost, want)
 			t.ack(d)
 		}},
 	{Text: "Between the end of a lease and the next claim a settle takes effect or is reported as lost, never neither, never both.",
@@ -154,10 +143,9 @@ var leaseSentences = []Sentence{
 			t.near("what a waited", a.Waited, 4*time.Minute)
 			t.near("what b waited", b.Waited, time.Minute)
 			t.near("the time between a and b", b.EnqueuedAt.Sub(a.EnqueuedAt), 3*time.Minute)
-			if a.LeaseFor != lease || a.Deadline != store.DefaultDeadline {
-				t.Fatalf("leased for %v with a deadline of %v; want %v and %v", a.LeaseFor, a.Deadline, lease,
-					store.DefaultDeadline)
-			}
+			t.check(a.LeaseFor == lease && a.Deadline == store.DefaultDeadline,
+				"leased for %v with a deadline of %v; want %v and %v", a.LeaseFor, a.Deadline, lease,
+				store.DefaultDeadline)
 			t.wantCounts(a, 1, 0)
 		}},
 }

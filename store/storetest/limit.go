@@ -47,13 +47,11 @@ var limitSentences = []Sentence{
 			}
 			rs := t.append(pawl.Message{Topic: t.Topic, Body: body}, pawl.Message{Topic: t.Topic,
 				Body: body[:pawl.MaxBody]})
-			if t.invalid(rs[0].Err); rs[1].Err != nil {
-				t.Fatal(rs[1].Err)
-			}
+			t.invalid(rs[0].Err)
+			t.check(rs[1].Err == nil, "%v", rs[1].Err)
 			ds := t.claim(10)
-			if len(ds) != 1 || !bytes.Equal(ds[0].Body, body[:pawl.MaxBody]) {
-				t.Fatalf("%d deliveries; want one, with the body that was appended", len(ds))
-			}
+			t.check(len(ds) == 1 && bytes.Equal(ds[0].Body, body[:pawl.MaxBody]),
+				"%d deliveries; want one, with the body that was appended", len(ds))
 			t.ack(ds...)
 		}},
 	{Text: "An Append of MaxBatch messages is taken; of one more is ErrTooLarge, and nothing of it is stored.",
@@ -94,12 +92,10 @@ var limitSentences = []Sentence{
 			t.wantErr(errOf(t.Store.Extend(t.ctx(), time.Minute, tokens...)), store.ErrTooLarge)
 			t.nothing()
 			lost, err := t.Store.Extend(t.ctx(), time.Minute, tokens[:store.MaxBatch]...)
-			if t.must(err); len(lost) != store.MaxBatch-1 {
-				t.Fatalf("extend lost %d; want all but one", len(lost))
-			}
-			if refused := t.settle(items[:store.MaxBatch]...); len(refused) != store.MaxBatch-1 {
-				t.Fatalf("settle refused %d; want all but one", len(refused))
-			}
+			t.must(err)
+			t.check(len(lost) == store.MaxBatch-1, "extend lost %d; want all but one", len(lost))
+			refused := t.settle(items[:store.MaxBatch]...)
+			t.check(len(refused) == store.MaxBatch-1, "settle refused %d; want all but one", len(refused))
 		}},
 	{Text: "A settlement emits up to MaxEmit messages; with one more it is refused by itself.",
 		Name: "EmitHasALimit", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {

@@ -13,7 +13,6 @@ import (
 
 // optional returns an optional interface of the store, which it declared.
 func optional[I any](t *T) I {
-	t.Helper()
 	i, ok := store.As[I](t.Store)
 	if !ok {
 		t.Fatalf("%T has no %T, though it declares the capability", t.Store, (*I)(nil))
@@ -21,13 +20,12 @@ func optional[I any](t *T) I {
 	return i
 }
 
-func (t *T) topics() store.Topics       { t.Helper(); return optional[store.Topics](t) }
-func (t *T) inspector() store.Inspector { t.Helper(); return optional[store.Inspector](t) }
-func (t *T) dead() store.DeadLetters    { t.Helper(); return optional[store.DeadLetters](t) }
+func (t *T) topics() store.Topics       { return optional[store.Topics](t) }
+func (t *T) inspector() store.Inspector { return optional[store.Inspector](t) }
+func (t *T) dead() store.DeadLetters    { return optional[store.DeadLetters](t) }
 
 // declare declares the test's topic.
 func (t *T) declare(d store.Declaration) store.Topic {
-	t.Helper()
 	d.Name = t.Topic
 	got, err := t.topics().Declare(t.ctx(), d)
 	t.must(err)
@@ -36,7 +34,6 @@ func (t *T) declare(d store.Declaration) store.Topic {
 
 // alter alters the settings of a topic, and returns them.
 func (t *T) alter(to store.Topic) store.Topic {
-	t.Helper()
 	got, err := t.topics().Alter(t.ctx(), to)
 	t.must(err)
 	return got
@@ -44,69 +41,54 @@ func (t *T) alter(to store.Topic) store.Topic {
 
 // unordered makes every message of the topic a lane of its own.
 func (t *T) unordered() {
-	t.Helper()
 	t.declare(store.Declaration{Order: store.OrderNone})
 }
 
 // get returns what is known of a message, which must be there.
 func (t *T) get(id string) store.Record {
-	t.Helper()
 	r, err := t.inspector().Get(t.ctx(), id)
 	t.must(err)
-	if r.ID != id {
-		t.Fatalf("get %q returned message %q", id, r.ID)
-	}
+	t.check(r.ID == id, "get %q returned message %q", id, r.ID)
 	return r
 }
 
 // inState fails unless the message is in that state.
 func (t *T) inState(id string, want store.State) store.Record {
-	t.Helper()
 	r := t.get(id)
-	if r.State != want {
-		t.Fatalf("message %q is %s; want %s (%s)", r.Body, r.State, want, r.Reason)
-	}
+	t.check(r.State == want, "message %q is %s; want %s (%s)", r.Body, r.State, want, r.Reason)
 	return r
 }
 
 // gone fails if a message is known.
 func (t *T) gone(id string) {
-	t.Helper()
-	if r, err := t.inspector().Get(t.ctx(), id); !errors.Is(err, store.ErrNotFound) {
-		t.Fatalf("get of a message that is gone: %+v, %v; want %v", r, err, store.ErrNotFound)
-	}
+	r, err := t.inspector().Get(t.ctx(), id)
+	t.check(errors.Is(err, store.ErrNotFound), "get of a message that is gone: %+v, %v; want %v", r, err,
+		store.ErrNotFound)
 }
 
 // stats returns the figures of the topic.
 func (t *T) stats() store.TopicStats {
-	t.Helper()
 	return t.statsOf(t.Topic)
 }
 
 func (t *T) statsOf(topic string) store.TopicStats {
-	t.Helper()
 	all, err := t.topics().Stats(t.ctx(), topic)
 	t.must(err)
-	if len(all) != 1 || all[0].Name != topic {
-		t.Fatalf("stats of topic %q: %+v", topic, all)
-	}
+	t.check(len(all) == 1 && all[0].Name == topic, "stats of topic %q: %+v", topic, all)
 	return all[0]
 }
 
 // list collects what List yields.
 func (t *T) list(f store.Filter) []store.Record {
-	t.Helper()
 	return t.collect(t.inspector().List(t.ctx(), f))
 }
 
 // deadLetters collects dead letters.
 func (t *T) deadLetters(f store.DeadFilter) []store.Record {
-	t.Helper()
 	return t.collect(t.dead().Dead(t.ctx(), f))
 }
 
 func (t *T) collect(seq func(func(store.Record, error) bool)) []store.Record {
-	t.Helper()
 	var all []store.Record
 	for r, err := range seq {
 		t.must(err)
@@ -117,10 +99,8 @@ func (t *T) collect(seq func(func(store.Record, error) bool)) []store.Record {
 
 // wantRecords fails unless the records have these bodies, in order.
 func (t *T) wantRecords(got []store.Record, bodies ...string) {
-	t.Helper()
-	if have := recordBodies(got); !slices.Equal(have, bodies) {
-		t.Fatalf("listed %q; want %q", have, bodies)
-	}
+	have := recordBodies(got)
+	t.check(slices.Equal(have, bodies), "listed %q; want %q", have, bodies)
 }
 
 func recordBodies(rs []store.Record) []string {
@@ -129,18 +109,15 @@ func recordBodies(rs []store.Record) []string {
 
 // replay replays dead letters, which must succeed; topic "" is where they died.
 func (t *T) replay(topic string, ids ...string) {
-	t.Helper()
 	t.noneRefused(t.dead().Replay(t.ctx(), topic, ids...))
 }
 
 // cancel cancels messages, which must succeed.
 func (t *T) cancel(ids ...string) {
-	t.Helper()
 	t.noneRefused(t.inspector().Cancel(t.ctx(), ids...))
 }
 
 func (t *T) noneRefused(refused map[string]error, err error) {
-	t.Helper()
 	t.refusing(refused, err).want(nil)
 }
 
@@ -151,69 +128,53 @@ type refusals struct {
 }
 
 func (t *T) refusing(refused map[string]error, err error) refusals {
-	t.Helper()
 	t.must(err)
 	return refusals{t, refused}
 }
 
 // want fails unless exactly these ids were refused, for that reason.
 func (r refusals) want(reason error, ids ...string) {
-	r.Helper()
-	if got := slices.Sorted(maps.Keys(r.of)); !slices.Equal(got, slices.Sorted(slices.Values(ids))) {
-		r.Fatalf("refused %q; want %q", got, ids)
-	}
+	got := slices.Sorted(maps.Keys(r.of))
+	r.check(slices.Equal(got, slices.Sorted(slices.Values(ids))), "refused %q; want %q", got, ids)
 	for id, why := range r.of {
-		if !errors.Is(why, reason) {
-			r.Fatalf("%q was refused: %v; want %v", id, why, reason)
-		}
+		r.check(errors.Is(why, reason), "%q was refused: %v; want %v", id, why, reason)
 	}
 }
 
 // invalid fails unless exactly this id was refused, for a field that no store takes.
 func (r refusals) invalid(id string) {
-	r.Helper()
-	if why := r.of[id]; len(r.of) != 1 || why == nil {
-		r.Fatalf("refused %v; want %q", r.of, id)
-	}
+	why := r.of[id]
+	r.check(len(r.of) == 1 && why != nil, "refused %v; want %q", r.of, id)
 	r.T.invalid(r.of[id])
 }
 
 // near fails unless two durations agree up to what a test takes.
 func (t *T) near(what string, got, want time.Duration) {
-	t.Helper()
-	if d := got - want; d.Abs() > 20*time.Second {
-		t.Fatalf("%s is %v; want %v", what, got, want)
-	}
+	d := got - want
+	t.check(d.Abs() <= 20*time.Second, "%s is %v; want %v", what, got, want)
 }
 
 // eventually waits, in real time, until something holds.
 func (t *T) eventually(what string, holds func() bool) {
-	t.Helper()
 	deadline := time.Now().Add(t.timeout)
 	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", t.timeout, what)
-		}
+		t.check(!time.Now().After(deadline), "not within %v: %s", t.timeout, what)
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
 // within2Seconds waits like eventually, but for two seconds and what a busy machine adds.
 func (t *T) within2Seconds(what string, holds func() bool) {
-	t.Helper()
 	start := time.Now()
 	t.eventually(what, holds)
-	if took := time.Since(start); took > 4*time.Second {
-		t.Fatalf("not within two seconds, but after %v: %s", took, what)
-	}
+	took := time.Since(start)
+	t.check(took <= 4*time.Second, "not within two seconds, but after %v: %s", took, what)
 }
 
 // invalid fails unless err is about a field that no store takes.
 func (t *T) invalid(err error) {
-	t.Helper()
-	if _, ok := errors.AsType[*pawl.InvalidError](err); !ok {
-		t.Fatalf("error %v; want an *InvalidError", err)
-	}
+	_, ok := errors.AsType[*pawl.InvalidError](err)
+	t.check(ok, "error %v; want an *InvalidError", err)
 }
 
 func cancelled() context.Context {

@@ -48,9 +48,7 @@ var markAckSentences = []Sentence{
 				last.If = pawl.AnyVersion
 				items = append(items, marking(d, mark("first of "+string(d.Key), fmt.Sprint(i)), last))
 			}
-			if len(items) != 3 {
-				t.Fatalf("%d deliveries; want 3", len(items))
-			}
+			t.check(len(items) == 3, "%d deliveries; want 3", len(items))
 			t.settled(items...)
 			t.nothing()
 			t.wantMarks("scope", map[string]string{"first of a": "0", "last of a": "1", "first of b": "2",
@@ -80,9 +78,8 @@ var markAckSentences = []Sentence{
 		Name: "MarksAreShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
 			peer := t.peer()
 			version := t.putMarks(mark("k", "v"))[0]
-			if m := peer.wantMark("k", "v"); m.Version != version {
-				t.Fatalf("the peer sees %+v", m)
-			}
+			m := peer.wantMark("k", "v")
+			t.check(m.Version == version, "the peer sees %+v", m)
 			swap := markIf("k", "w", version)
 			peer.putMarks(swap, mark("l", "v"))
 			t.notPut(swap, mark("l", "late"))
@@ -93,9 +90,8 @@ var markAckSentences = []Sentence{
 		Name: "MarksSurvive", Needs: needs(store.CanSurvive), Test: func(t *T) {
 			version := t.putMarks(mark("k", "v"))[0]
 			t.Store = t.Reopen(t)
-			if m := t.wantMark("k", "v"); m.Version != version {
-				t.Fatalf("version %d after opening again; it was %d", m.Version, version)
-			}
+			m := t.wantMark("k", "v")
+			t.check(m.Version == version, "version %d after opening again; it was %d", m.Version, version)
 		}},
 }
 

@@ -2,8 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,16 +27,12 @@ var markSentences = []Sentence{
 				}
 				marks[0].For = time.Hour
 				for _, v := range t.putMarks(marks...) {
-					if versions[v] {
-						t.Fatalf("version %d is given twice", v)
-					}
+					t.check(!versions[v], "version %d is given twice", v)
 					versions[v] = true
 				}
 				found := t.wantMarks(scope, want, append(hostile, "none", "a")...)
 				for key, m := range found {
-					if !versions[m.Version] || m.Until.IsZero() != (key != "a") {
-						t.Fatalf("mark %+v", m)
-					}
+					t.check(versions[m.Version] && m.Until.IsZero() == (key != "a"), "mark %+v", m)
 				}
 			}
 			t.putMarks(mark("empty", ""))
@@ -61,12 +55,10 @@ var markSentences = []Sentence{
 		Name: "FirstMarkWins", Test: func(t *T) {
 			version := t.putMarks(mark("k", "first"))[0]
 			receipts := t.tryMarks(mark("k", "second"), mark("l", "first"))
-			if receipts[0] != (store.MarkReceipt{}) || !receipts[1].Put {
-				t.Fatalf("receipts %+v; want the first not written", receipts)
-			}
-			if m := t.wantMark("k", "first"); m.Version != version {
-				t.Fatalf("version %d; want %d", m.Version, version)
-			}
+			t.check(receipts[0] == (store.MarkReceipt{}) && receipts[1].Put, "receipts %+v; want the first not written",
+				receipts)
+			m := t.wantMark("k", "first")
+			t.check(m.Version == version, "version %d; want %d", m.Version, version)
 			other := mark("k", "other")
 			other.Scope = "scope2"
 			t.putMarks(other)
@@ -106,9 +98,8 @@ var markSentences = []Sentence{
 			short, long := mark("short", "v"), mark("long", "v")
 			short.For, long.For = 10*time.Minute, 30*time.Minute
 			versions := t.putMarks(short, long, mark("ever", "v"))
-			if until := t.wantMark("short", "v").Until; until.IsZero() {
-				t.Fatal("a mark that is kept for ten minutes does not say until when")
-			}
+			until := t.wantMark("short", "v").Until
+			t.check(!until.IsZero(), "a mark that is kept for ten minutes does not say until when")
 			t.Advance(5 * time.Minute)
 			t.wantMark("short", "v")
 			t.notPut(short)
@@ -138,9 +129,8 @@ var markSentences = []Sentence{
 			}
 			receipts := t.tryMarks(append(bad, mark("good", "v"), mark("good", "w"))...)
 			for i, r := range receipts {
-				if good := i == len(bad); good != r.Put || good != (r.Err == nil) || good != (r.Version > 0) {
-					t.Fatalf("mark %d: %+v", i, r)
-				}
+				good := i == len(bad)
+				t.check(good == r.Put && good == (r.Err == nil) && good == (r.Version > 0), "mark %d: %+v", i, r)
 				if r.Err != nil {
 					t.invalid(r.Err)
 				}
@@ -215,14 +205,11 @@ var markSentences = []Sentence{
 			n := 0
 			for m, err := range t.marks().ListMarks(t.ctx(), "scope", "") {
 				t.must(err)
-				if len(m.Value) != len(value) || m.Value[len(value)-1] != byte('0'+n) || m.Key != fmt.Sprint("k", n) {
-					t.Fatalf("mark %q has %d bytes", m.Key, len(m.Value))
-				}
+				t.check(len(m.Value) == len(value) && m.Value[len(value)-1] == byte('0'+n) &&
+					m.Key == fmt.Sprint("k", n), "mark %q has %d bytes", m.Key, len(m.Value))
 				n++
 			}
-			if n != 5 {
-				t.Fatalf("%d marks; want 5", n)
-			}
+			t.check(n == 5, "%d marks; want 5", n)
 		}},
 	{Text: "Forget removes all marks of a scope and no others; the first writer wins anew.",
 		Name: "ForgetRemovesAScope", Test: func(t *T) {
@@ -255,9 +242,8 @@ var markSentences = []Sentence{
 			t.put(kept...)
 			t.must(t.marks().Forget(t.ctx(), "scope"))
 			for i, r := range t.append(append(kept, freed...)...) {
-				if taken := r.DuplicateOf != ""; taken != (i < len(kept)) {
-					t.Fatalf("message %d: %+v", i, r)
-				}
+				taken := r.DuplicateOf != ""
+				t.check(taken == (i < len(kept)), "message %d: %+v", i, r)
 			}
 			// The end of the message that had a key before frees nobody else's.
 			for range len(freed) {
@@ -269,7 +255,7 @@ var markSentences = []Sentence{
 		}},
 }
 
-func (t *T) marks() store.Shared { t.Helper(); return optional[store.Shared](t) }
+func (t *T) marks() store.Shared { return optional[store.Shared](t) }
 
 // mark is one in the scope of the test.
 func mark(key, value string) pawl.Mark {
@@ -285,7 +271,6 @@ func markIf(key, value string, version int64) pawl.Mark {
 
 // putMarks writes marks, all of which must be taken, and returns their versions.
 func (t *T) putMarks(marks ...pawl.Mark) (versions []int64) {
-	t.Helper()
 	for i, r := range t.tryMarks(marks...) {
 		if r.Err != nil || !r.Put || (r.Version < 1) != marks[i].Remove {
 			t.Fatalf("mark %q: %+v", marks[i].Key, r)
@@ -296,18 +281,14 @@ func (t *T) putMarks(marks ...pawl.Mark) (versions []int64) {
 }
 
 func (t *T) tryMarks(marks ...pawl.Mark) []store.MarkReceipt {
-	t.Helper()
 	receipts, err := t.marks().PutMarks(t.ctx(), marks...)
 	t.must(err)
-	if len(receipts) != len(marks) {
-		t.Fatalf("%d receipts for %d marks", len(receipts), len(marks))
-	}
+	t.check(len(receipts) == len(marks), "%d receipts for %d marks", len(receipts), len(marks))
 	return receipts
 }
 
 // notPut tries marks that something else is in the way of.
 func (t *T) notPut(marks ...pawl.Mark) {
-	t.Helper()
 	for i, r := range t.tryMarks(marks...) {
 		if r != (store.MarkReceipt{}) {
 			t.Fatalf("mark %q if %d: %+v; want it not written", marks[i].Key, marks[i].If, r)
@@ -316,48 +297,38 @@ func (t *T) notPut(marks ...pawl.Mark) {
 }
 
 func (t *T) wantMarks(scope string, want map[string]string, keys ...string) map[string]store.Marked {
-	t.Helper()
 	found, err := t.marks().GetMarks(t.ctx(), scope, keys...)
 	t.must(err)
-	if len(found) != len(want) {
-		t.Fatalf("%d marks of %q: %v; want %v", len(found), scope, found, want)
-	}
+	t.check(len(found) == len(want), "%d marks of %q: %v; want %v", len(found), scope, found, want)
 	for key, value := range want {
-		if m := found[key]; m.Scope != scope || m.Key != key || string(m.Value) != value || m.Version < 1 {
-			t.Fatalf("mark %+v; want %q = %.40q", m, key, value)
-		}
+		m := found[key]
+		t.check(m.Scope == scope && m.Key == key && string(m.Value) == value && m.Version >= 1,
+			"mark %+v; want %q = %.40q", m, key, value)
 	}
 	return found
 }
 
 func (t *T) wantMark(key, value string) store.Marked {
-	t.Helper()
 	return t.wantMarks("scope", map[string]string{key: value}, key)[key]
 }
 
 func (t *T) noMark(keys ...string) {
-	t.Helper()
 	t.wantMarks("scope", nil, keys...)
 }
 
 // listed are the keys that ListMarks yields.
 func (t *T) listed(scope, prefix string) (keys []string) {
-	t.Helper()
 	for m, err := range t.marks().ListMarks(t.ctx(), scope, prefix) {
 		t.must(err)
-		if m.Scope != scope || m.Version < 1 {
-			t.Fatalf("listed %+v", m)
-		}
+		t.check(m.Scope == scope && m.Version >= 1, "listed %+v", m)
 		keys = append(keys, m.Key)
 	}
 	return keys
 }
 
 func (t *T) wantListed(scope, prefix string, want ...string) {
-	t.Helper()
-	if got := t.listed(scope, prefix); !slices.Equal(got, want) {
-		t.Fatalf("marks of %q with prefix %q: %q; want %q", scope, prefix, got, want)
-	}
+	got := t.listed(scope, prefix)
+	t.check(slices.Equal(got, want), "marks of %q with prefix %q: %q; want %q", scope, prefix, got, want)
 }
 
 // oneMarker: several mark the same keys at once, in different orders. Each key has one
@@ -365,34 +336,19 @@ func (t *T) wantListed(scope, prefix string, want ...string) {
 func oneMarker(t *T) {
 	const workers, keys = 6, 200
 	var won atomic.Int64
-	t.together(workers, func(i int, s store.Store) error {
-		ms, ok := store.As[store.Shared](s, store.CanMarks)
-		if !ok {
-			return errors.New("a handle has no marks")
+	t.together(workers, func(i int, t *T) {
+		marks := each(numbered("", keys), func(key string) pawl.Mark { return mark(key, fmt.Sprint(i)) })
+		if i%2 == 1 {
+			slices.Reverse(marks)
 		}
-		return markAll(t.ctx(), ms, i, keys, &won)
-	})
-	if got := len(t.listed("scope", "")); won.Load() != keys || got != keys {
-		t.Fatalf("%d marks of %d keys were won, %d are there", won.Load(), keys, got)
-	}
-}
-
-// markAll tries to be the first for keys, some at a time, forwards or backwards.
-func markAll(ctx context.Context, ms store.Shared, worker, keys int, won *atomic.Int64) error {
-	marks := each(numbered("", keys), func(key string) pawl.Mark { return mark(key, fmt.Sprint(worker)) })
-	if worker%2 == 1 {
-		slices.Reverse(marks)
-	}
-	for some := range slices.Chunk(marks, 20) {
-		receipts, err := ms.PutMarks(ctx, some...)
-		if err != nil {
-			return err
-		}
-		for _, r := range receipts {
-			if r.Put {
-				won.Add(1)
+		for some := range slices.Chunk(marks, 20) {
+			for _, r := range t.tryMarks(some...) {
+				if r.Put {
+					won.Add(1)
+				}
 			}
 		}
-	}
-	return nil
+	})
+	got := len(t.listed("scope", ""))
+	t.check(won.Load() == keys && got == keys, "%d marks of %d keys were won, %d are there", won.Load(), keys, got)
 }

@@ -25,9 +25,8 @@ var paceSentences = []Sentence{
 			t.Advance(6 * time.Minute)
 			t.wantPaced(pace("k", 1, 0), true, 0)
 			t.wantPaced(pace("k", 1, 0), false, 9*time.Minute)
-			if got := t.reserve(); len(got) != 0 {
-				t.Fatalf("%v for nothing", got)
-			}
+			got := t.reserve()
+			t.check(len(got) == 0, "%v for nothing", got)
 		}},
 	{Text: "Every key has a rate of its own, whatever bytes it has, and answers come in the order of the call.",
 		Name: "PacesAreByKey", Test: func(t *T) {
@@ -119,27 +118,20 @@ func holdFor(key string, length time.Duration) store.Pace {
 }
 
 func (t *T) reserve(paces ...store.Pace) []store.Paced {
-	t.Helper()
 	answers, err := optional[store.Shared](t).Reserve(t.ctx(), paces...)
 	t.must(err)
-	if len(answers) != len(paces) {
-		t.Fatalf("%d answers to %d paces", len(answers), len(paces))
-	}
+	t.check(len(answers) == len(paces), "%d answers to %d paces", len(answers), len(paces))
 	return answers
 }
 
 // wantPaced reserves; the answer may be less by what goes by meanwhile.
 func (t *T) wantPaced(p store.Pace, taken bool, wait time.Duration) {
-	t.Helper()
 	t.isPaced(t.reserve(p)[0], taken, wait)
 }
 
 func (t *T) isPaced(got store.Paced, taken bool, wait time.Duration) {
-	t.Helper()
-	if got.Taken != taken || got.Wait > wait+time.Second || got.Wait < max(wait-2*time.Minute, 0) ||
-		!taken && got.Wait <= 0 {
-		t.Fatalf("%+v; want taken %t after %v", got, taken, wait)
-	}
+	t.check(got.Taken == taken && got.Wait <= wait+time.Second && got.Wait >= max(wait-2*time.Minute, 0) &&
+		(taken || got.Wait > 0), "%+v; want taken %t after %v", got, taken, wait)
 }
 
 // permitsAreGivenOnce: several ask for permits of the same keys at once, in different
@@ -147,32 +139,23 @@ func (t *T) isPaced(got store.Paced, taken bool, wait time.Duration) {
 func permitsAreGivenOnce(t *T) {
 	const workers, keys, burst = 6, 50, 3
 	var given [keys]atomic.Int32
-	t.together(workers, func(i int, s store.Store) error {
-		p, ok := store.As[store.Shared](s, store.CanPace)
-		if !ok {
-			return fmt.Errorf("%T has no rates", s)
-		}
+	t.together(workers, func(i int, t *T) {
 		order := make([]int, keys)
 		for j := range order {
 			if order[j] = j; i%2 == 1 {
 				order[j] = keys - 1 - j
 			}
 		}
-		var paces []store.Pace
-		for _, key := range order {
-			paces = append(paces, store.Pace{Key: fmt.Sprint("k", key), Every: 24 * time.Hour, Burst: burst, N: 1})
-		}
-		answers, err := p.Reserve(t.ctx(), paces...)
-		for j, a := range answers {
+		for j, a := range t.reserve(each(order, func(key int) store.Pace {
+			return store.Pace{Key: fmt.Sprint("k", key), Every: 24 * time.Hour, Burst: burst, N: 1}
+		})...) {
 			if a.Taken {
 				given[order[j]].Add(1)
 			}
 		}
-		return err
 	})
 	for i := range given {
-		if n := given[i].Load(); n != burst {
-			t.Fatalf("%d permits of key %d were given; there are %d", n, i, burst)
-		}
+		n := given[i].Load()
+		t.check(n == burst, "%d permits of key %d were given; there are %d", n, i, burst)
 	}
 }

@@ -97,10 +97,9 @@ var parkSentences = []Sentence{
 			t.kill(t.claimRun(1, 1)[0], "dead")
 			t.nothing()
 			r := t.inState(parked, store.IsDead)
-			if r.Kind != pawl.KindParked || r.Reason != backend.ParkedReason || r.Attempts != 0 || r.Rescues != 0 ||
-				r.Fingerprint != fingerprint.Of(pawl.KindParked, backend.ParkedReason) || r.DeadAt.IsZero() {
-				t.Fatalf("parked message %+v", r)
-			}
+			t.check(r.Kind == pawl.KindParked && r.Reason == backend.ParkedReason && r.Attempts == 0 &&
+				r.Rescues == 0 && r.Fingerprint == fingerprint.Of(pawl.KindParked, backend.ParkedReason) &&
+				!r.DeadAt.IsZero(), "parked message %+v", r)
 		}},
 	{Text: "A delayed message is parked when it is due.",
 		Name: "ParkTakesTheDelayed", Needs: needs(store.CanDelay), Test: func(t *T) {
@@ -117,12 +116,10 @@ var parkSentences = []Sentence{
 }
 
 func (t *T) parking() {
-	t.Helper()
 	t.declare(store.Declaration{Park: new(true)})
 }
 
 func (t *T) wantDead(bodies ...string) []store.Record {
-	t.Helper()
 	dead := t.deadLetters(store.DeadFilter{Topic: t.Topic})
 	t.wantRecords(dead, bodies...)
 	return dead

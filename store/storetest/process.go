@@ -34,9 +34,8 @@ var processSentences = []Sentence{
 			t.expire()
 			ds := peer.claims("a")
 			t.lost(verdict(old, store.Ack))
-			if lost := t.extendLosing(lease, old); len(lost) != 1 {
-				t.Fatal("a stale token was extended")
-			}
+			lost := t.extendLosing(lease, old)
+			t.check(len(lost) == 1, "a stale token was extended")
 			t.ack(ds...)
 			peer.claims()
 		}},
@@ -94,9 +93,8 @@ var processSentences = []Sentence{
 			want.Deadline = time.Hour
 			peer.alter(want)
 			t.conflict(errOf(t.topics().Alter(t.ctx(), want))) // the version is taken
-			if got := t.settings(); got.Deadline != time.Hour || got.Version != want.Version+1 {
-				t.Fatalf("settings %+v", got)
-			}
+			got := t.settings()
+			t.check(got.Deadline == time.Hour && got.Version == want.Version+1, "settings %+v", got)
 		}},
 	{Text: "Pause stops claims in every process within two seconds, and resume lets them go on.",
 		Name: "PauseStopsEveryProcess", Needs: needs(store.CanAnyProcess, store.CanTopics), Test: func(t *T) {
@@ -130,11 +128,4 @@ var processSentences = []Sentence{
 }
 
 // peer is the test, at another handle of its data, as a second process has one.
-func (t *T) peer() *T {
-	t.Helper()
-	at := *t.Instance
-	at.Store = t.Peer(t)
-	peer := *t
-	peer.Instance = &at
-	return &peer
-}
+func (t *T) peer() *T { return t.at(t.Peer(t)) }

@@ -2,13 +2,13 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +19,7 @@ import (
 // races are the tests of what several do at once, on two handles where the backend has them.
 func races() []Sentence {
 	return []Sentence{
-		{Name: "claimers", Test: func(t *T) { claimers(t, t.handles()) }},
+		{Name: "claimers", Test: claimers},
 		{Name: "histories", Test: histories},
 		{Name: "one unique key", Needs: needs(store.CanUnique), Test: oneUniqueKey},
 		{Name: "one batch", Needs: needs(store.CanRepeatBatch), Test: oneBatch},
@@ -37,7 +37,6 @@ func races() []Sentence {
 
 // handles are the store and, where the backend has it, one peer.
 func (t *T) handles() []store.Store {
-	t.Helper()
 	if t.pair == nil {
 		t.pair = []store.Store{t.Store}
 		if t.Peer != nil && t.has(store.CanAnyProcess) {
@@ -47,27 +46,38 @@ func (t *T) handles() []store.Store {
 	return t.pair
 }
 
-// together runs do n times at once, on handles in turns, and returns when all
-// have returned. The first error fails the test.
-func (t *T) together(n int, do func(i int, s store.Store) error) {
-	t.Helper()
-	t.togetherOn(t.handles(), n, do)
+// at is the test, at another handle of its data.
+func (t *T) at(s store.Store) *T {
+	in, other := *t.Instance, *t
+	in.Store, other.Instance = s, &in
+	return &other
 }
 
-func (t *T) togetherOn(handles []store.Store, n int, do func(i int, s store.Store) error) {
-	t.Helper()
-	errs := make([]error, n)
+// together runs do n times at once, on handles in turns, and returns when all have returned. What fails one of them
+// fails the test.
+func (t *T) together(n int, do func(i int, t *T)) {
+	handles, all := t.handles(), make([]*recorder, n)
 	start := make(chan struct{})
 	var wg sync.WaitGroup
 	for i := range n {
+		one := t.at(handles[i%len(handles)])
+		all[i] = &recorder{TB: t.TB}
+		one.TB = all[i]
 		wg.Go(func() {
 			<-start
-			errs[i] = do(i, handles[i%len(handles)])
+			all[i].run(func() { do(i, one) })
 		})
 	}
 	close(start)
 	wg.Wait()
-	t.must(errors.Join(errs...))
+	for i, r := range all {
+		if r.failed {
+			t.Errorf("%d of %d at once: %s", i, n, r.why)
+		}
+	}
+	if t.Failed() {
+		t.FailNow()
+	}
 }
 
 // oneUniqueKey: of many who append one unique key, one wins, and is named to the
@@ -76,24 +86,19 @@ func oneUniqueKey(t *T) {
 	for round := range 5 {
 		var mu sync.Mutex
 		winners, named := map[string]bool{}, map[string]bool{}
-		t.together(8, func(i int, s store.Store) error {
+		t.together(8, func(i int, t *T) {
 			m := t.unique(fmt.Sprint(i), "u"+strconv.Itoa(round), pawl.Unique{})
-			rs, err := s.Append(t.ctx(), store.NewBatch(t.msg("other"), m, t.msg("other")))
-			if err != nil {
-				return err
-			}
+			r := t.append(t.msg("other"), m, t.msg("other"))[1]
 			mu.Lock()
 			defer mu.Unlock()
-			if r := rs[1]; r.DuplicateOf == "" {
+			if r.DuplicateOf == "" {
 				winners[r.ID] = true
 			} else {
 				named[r.DuplicateOf] = true
 			}
-			return nil
 		})
-		if len(winners) != 1 || !maps.Equal(winners, named) {
-			t.Fatalf("the winners are %v, the others were told %v", winners, named)
-		}
+		t.check(len(winners) == 1 && maps.Equal(winners, named), "the winners are %v, the others were told %v", winners,
+			named)
 	}
 	t.claimsMany(1000, 5*(2*8+1))
 }
@@ -104,10 +109,7 @@ func oneBatch(t *T) {
 	for range 5 {
 		batch := store.NewBatch(t.msg("a"), t.keyed("k", "b"), t.unique("c", "u", pawl.Unique{For: pawl.Forever}))
 		answers := make([][]store.Receipt, 6)
-		t.together(len(answers), func(i int, s store.Store) (err error) {
-			answers[i], err = s.Append(t.ctx(), batch)
-			return err
-		})
+		t.together(len(answers), func(i int, t *T) { answers[i] = t.appendBatch(batch) })
 		for _, a := range answers[1:] {
 			t.sameReceipts(a, answers[0])
 		}
@@ -120,19 +122,12 @@ func oneToken(t *T) {
 	for round := range 10 {
 		t.put(t.keyed("k", "a"), t.msg("b"))
 		for _, d := range t.claim(10) {
-			var mu sync.Mutex
-			settled := 0
-			t.together(6, func(i int, s store.Store) error {
+			var settled atomic.Int64
+			t.together(6, func(i int, t *T) {
 				v := []store.Verdict{store.Ack, store.Dead}[i%2]
-				refused, err := s.Settle(t.ctx(), store.NewBatch(verdict(d, v)))
-				mu.Lock()
-				defer mu.Unlock()
-				settled += 1 - len(refused)
-				return err
+				settled.Add(1 - int64(len(t.settle(verdict(d, v)))))
 			})
-			if settled != 1 {
-				t.Fatalf("round %d: %d of 6 settled with one token", round, settled)
-			}
+			t.check(settled.Load() == 1, "round %d: %d of 6 settled with one token", round, settled.Load())
 		}
 	}
 	t.nothing()
@@ -142,18 +137,16 @@ func oneToken(t *T) {
 // that agree.
 func oneNewTopic(t *T) {
 	for _, topic := range numbered("t", 5) {
-		t.together(8, func(i int, s store.Store) error {
-			if topics, ok := store.As[store.Topics](s); ok && i >= 6 {
-				_, err := topics.Declare(t.ctx(), store.Declaration{Name: topic, Deadline: time.Minute})
-				return err
-			}
-			_, err := s.Append(t.ctx(), store.NewBatch(pawl.Message{Topic: topic}))
-			return err
-		})
 		t.Topic = topic
-		if st := t.stats(); st.Appended != 6 || st.Version != 1 || st.Deadline != time.Minute {
-			t.Fatalf("topic %+v", st)
-		}
+		t.together(8, func(i int, t *T) {
+			if i >= 6 && implements[store.Topics](t) {
+				t.declare(store.Declaration{Deadline: time.Minute})
+			} else {
+				t.put(t.msg(""))
+			}
+		})
+		st := t.stats()
+		t.check(st.Appended == 6 && st.Version == 1 && st.Deadline == time.Minute, "topic %+v", st)
 	}
 }
 
@@ -163,26 +156,19 @@ func onePool(t *T) {
 	const workers, rounds, pool = 6, 8, 12
 	t.put(slices.Repeat([]pawl.Message{t.msg("parent")}, workers*rounds)...)
 	parents := t.claim(workers * rounds)
-	t.together(workers, func(i int, s store.Store) error {
+	t.together(workers, func(i int, t *T) {
 		r := rand.New(rand.NewPCG(uint64(i), 7))
 		for round := range rounds {
-			var msgs []pawl.Message
-			for _, k := range r.Perm(pool) {
-				msgs = append(msgs, pawl.Message{Topic: "pool",
-					Unique: pawl.Unique{Key: strconv.Itoa(k), Scope: strconv.Itoa(round), For: pawl.Forever}})
-			}
+			msgs := each(r.Perm(pool), func(k int) pawl.Message {
+				return pawl.Message{Topic: "pool",
+					Unique: pawl.Unique{Key: strconv.Itoa(k), Scope: strconv.Itoa(round), For: pawl.Forever}}
+			})
 			if i%2 == 0 {
-				if _, err := s.Append(t.ctx(), store.NewBatch(msgs...)); err != nil {
-					return err
-				}
-				continue
-			}
-			refused, err := s.Settle(t.ctx(), store.NewBatch(emitting(parents[i*rounds+round], msgs...)))
-			if err != nil || len(refused) > 0 {
-				return fmt.Errorf("settle refused %v: %w", refused, err)
+				t.append(msgs...)
+			} else {
+				t.emit(parents[i*rounds+round], msgs...)
 			}
 		}
-		return nil
 	})
 	t.Topic = "pool"
 	t.claimsMany(store.MaxBatch, pool*rounds)
@@ -190,7 +176,7 @@ func onePool(t *T) {
 
 // claimers lets some append and others work, and watches that no message and no
 // lane is held twice, that lanes start in order, and that nothing is lost.
-func claimers(t *T, handles []store.Store) {
+func claimers(t *T) {
 	appenders, workers, each := 4, 6, 400
 	if testing.Short() {
 		each = 100
@@ -198,22 +184,22 @@ func claimers(t *T, handles []store.Store) {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*t.timeout)
 	defer cancel()
 	w := &watch{
-		T: t, ctx: ctx, total: appenders * each,
-		next: map[string]int{}, heldBy: map[string]int64{}, acked: map[string]bool{},
+		ctx: ctx, total: appenders * each, next: map[string]int{}, heldBy: map[string]int64{}, acked: map[string]bool{},
 	}
 	seed := seeds(t, 1)[0]
 	t.Logf("%s=%d", seedVariable, seed)
-	t.togetherOn(handles, appenders+workers, func(i int, s store.Store) error {
+	t.together(appenders+workers, func(i int, t *T) {
+		defer func() {
+			if t.Failed() {
+				cancel() // nobody waits for what will not come
+			}
+		}()
 		r := rand.New(rand.NewPCG(seed, uint64(i)))
-		do := w.work
 		if i < appenders {
-			do = func(s store.Store, r *rand.Rand) error { return w.produce(s, r, i, each) }
+			produce(t, r, i, each)
+		} else {
+			w.work(t, r)
 		}
-		err := do(s, r)
-		if err != nil {
-			cancel() // nobody waits for what will not come
-		}
-		return err
 	})
 	t.nothing()
 	t.Topic = "children"
@@ -222,7 +208,6 @@ func claimers(t *T, handles []store.Store) {
 
 // watch is what claimers know together.
 type watch struct {
-	*T
 	ctx   context.Context
 	total int
 
@@ -234,52 +219,38 @@ type watch struct {
 }
 
 // produce appends to two lanes of its own, in order, and without a key.
-func (w *watch) produce(s store.Store, r *rand.Rand, who, each int) error {
+func produce(t *T, r *rand.Rand, who, each int) {
 	counts := map[string]int{}
 	for sent := 0; sent < each; {
 		var msgs []pawl.Message
 		for range min(each-sent, 1+r.IntN(8)) {
-			m := w.msg("")
+			m := t.msg("")
 			if lane := r.IntN(3); lane > 0 {
 				key := fmt.Sprintf("%d/%d", who, lane)
-				m = w.keyed(key, strconv.Itoa(counts[key]))
+				m = t.keyed(key, strconv.Itoa(counts[key]))
 				m.Priority = r.IntN(3)
 				counts[key]++
 			}
 			msgs = append(msgs, m)
 		}
-		if _, err := s.Append(w.ctx, store.NewBatch(msgs...)); err != nil {
-			return err
-		}
-		sent += len(msgs)
+		sent += len(t.append(msgs...))
 	}
-	return nil
 }
 
-func (w *watch) work(s store.Store, r *rand.Rand) error {
+func (w *watch) work(t *T, r *rand.Rand) {
 	for w.ctx.Err() == nil {
-		ds, err := s.Claim(w.ctx, []store.Want{{Topic: w.Topic, Limit: 1 + r.IntN(20), Run: 1 + r.IntN(5)}},
-			store.Lease{For: lease})
-		if err != nil {
-			return err
-		}
-		if err := w.hold(ds); err != nil {
-			return err
-		}
+		ds := t.claimRun(1+r.IntN(20), 1+r.IntN(5))
+		w.hold(t, ds)
 		if w.left() == 0 {
-			return nil
+			return
 		}
 		if len(ds) == 0 {
 			time.Sleep(time.Millisecond) // an idle poll
 			continue
 		}
-		items := w.decide(ds, r)
-		refused, err := s.Settle(w.ctx, store.NewBatch(items...))
-		if err != nil || len(refused) > 0 {
-			return fmt.Errorf("settle refused %v: %w", refused, err)
-		}
+		t.settled(w.decide(t, ds, r)...)
 	}
-	return fmt.Errorf("%d of %d messages are not done: %w", w.left(), w.total, w.ctx.Err())
+	t.Fatalf("%d of %d messages are not done: %v", w.left(), w.total, w.ctx.Err())
 }
 
 // left is how many messages are to be acked yet.
@@ -290,29 +261,26 @@ func (w *watch) left() int {
 }
 
 // hold notes who holds what.
-func (w *watch) hold(ds []pawl.Delivery) error {
+func (w *watch) hold(t *T, ds []pawl.Delivery) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	starts := maps.Clone(w.next)
 	for _, d := range ds {
 		name := laneOf(&d)
 		if d.Key != nil {
-			if n, _ := strconv.Atoi(string(d.Body)); n != starts[name] {
-				return fmt.Errorf("lane %s starts %d; want %d", name, n, starts[name])
-			}
+			t.check(string(d.Body) == strconv.Itoa(starts[name]), "lane %s starts %s; want %d", name, d.Body,
+				starts[name])
 			starts[name]++
 		}
-		if fence, held := w.heldBy[name]; held && fence != d.Token.Fence || w.acked[d.ID] {
-			return fmt.Errorf("%s was handed out, but held or acked", name)
-		}
+		fence, held := w.heldBy[name]
+		t.check((!held || fence == d.Token.Fence) && !w.acked[d.ID], "%s was handed out, but held or acked", name)
 		w.heldBy[name] = d.Token.Fence
 	}
-	return nil
 }
 
 // decide settles every run: acks, and at times another end. It notes what is to
 // be before the call, for another may claim before the call returns.
-func (w *watch) decide(ds []pawl.Delivery, r *rand.Rand) []store.Settlement {
+func (w *watch) decide(t *T, ds []pawl.Delivery, r *rand.Rand) []store.Settlement {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var items []store.Settlement
@@ -332,7 +300,7 @@ func (w *watch) decide(ds []pawl.Delivery, r *rand.Rand) []store.Settlement {
 			if d.Key != nil {
 				w.next[name]++
 			}
-			if r.IntN(10) == 0 && w.has(store.CanEmitAtomic) {
+			if r.IntN(10) == 0 && t.has(store.CanEmitAtomic) {
 				s.Emit = []pawl.Message{{Topic: "children"}}
 				w.emitted++
 			}
@@ -340,4 +308,84 @@ func (w *watch) decide(ds []pawl.Delivery, r *rand.Rand) []store.Settlement {
 		items = append(items, s)
 	}
 	return items
+}
+
+// headOfAListing: one asks for the first message, again and again, while others
+// carry out the first ones. It always gets one: enough of them stay.
+func headOfAListing(t *T) {
+	const n, stay, callers, few = 1200, 200, 4, 5
+	for i := range n / 100 {
+		t.put(each(numbered(fmt.Sprint(i, "-"), 100), t.msg)...)
+	}
+	var left, busy atomic.Int64
+	left.Store(n - stay)
+	busy.Store(callers - 1)
+	t.together(callers, func(i int, t *T) {
+		if i > 0 {
+			defer busy.Add(-1)
+			for left.Add(-few) >= 0 {
+				t.ack(t.claimWith(allSuspects(), store.Want{Topic: t.Topic, Limit: few})...)
+			}
+			return
+		}
+		for busy.Load() > 0 {
+			found := len(t.list(store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}))
+			t.check(found == 1, "listed %d messages of at least %d; the limit is 1", found, stay)
+		}
+	})
+}
+
+// sameDeadLetters: many bury, amend, replay and purge the same dead letters at
+// once, each in an order of its own; every call succeeds, and each letter is
+// buried, and goes, once.
+func sameDeadLetters(t *T) {
+	const n, callers = 60, 6
+	for round := range 3 {
+		letters := each(numbered(strconv.Itoa(round)+"-", n), func(id string) store.Record {
+			return letter(t.msg("x"), id)
+		})
+		did := map[string]map[string]int{"bury": {}, "amend": {}, "replay or purge": {}}
+		var mu sync.Mutex
+		all := func(what string, call func(t *T, i int, mixed []store.Record) (map[string]error, error)) {
+			t.together(callers, func(i int, t *T) {
+				mixed := slices.Clone(letters)
+				rand.Shuffle(n, func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+				refused, err := call(t, i, mixed)
+				t.must(err)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, r := range letters {
+					if refused[r.ID] == nil {
+						did[what][r.ID]++
+					}
+				}
+			})
+		}
+		all("bury", func(t *T, _ int, mixed []store.Record) (map[string]error, error) {
+			return t.dead().Bury(t.ctx(), mixed...)
+		})
+		for range 5 {
+			all("amend", func(t *T, i int, mixed []store.Record) (map[string]error, error) {
+				body := strconv.Itoa(i)
+				return t.dead().Amend(t.ctx(), each(mixed, func(r store.Record) store.Amendment {
+					return store.Amendment{ID: r.ID, Body: []byte(body), Headers: map[string]string{"by": body}}
+				})...)
+			})
+		}
+		all("replay or purge", func(t *T, i int, mixed []store.Record) (map[string]error, error) {
+			if i%3 == 0 {
+				return t.dead().Purge(t.ctx(), idsOf(mixed)...)
+			}
+			return t.dead().Replay(t.ctx(), "", idsOf(mixed)...)
+		})
+		for what, want := range map[string]int{"bury": 1, "amend": 5 * callers, "replay or purge": 1} {
+			got := slices.Sorted(maps.Values(did[what]))
+			t.check(len(got) == n && got[0] == want && got[n-1] == want,
+				"round %d: %s succeeded so often, by letter: %v; want %d", round, what, got, want)
+		}
+	}
+}
+
+func idsOf(rs []store.Record) []string {
+	return each(rs, func(r store.Record) string { return r.ID })
 }

@@ -244,7 +244,6 @@ func (w *walk) drain() {
 		w.settleBoth(each(w.held, func(p pair) planned { return planned{p, verdict(p.got, store.Ack)} }))
 	}
 	w.checkAll()
-	if st := w.stats(); st.Waiting+st.Delayed+st.Leased != 0 {
-		w.Fatalf("after the end: %+v", st)
-	}
+	st := w.stats()
+	w.check(st.Waiting+st.Delayed+st.Leased == 0, "after the end: %+v", st)
 }

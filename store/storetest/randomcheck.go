@@ -43,9 +43,7 @@ func (w *walk) checkMessage(id string) {
 			r.Lonely, r.Replays)
 	}
 	r := w.get(id)
-	if facts(&r) != facts(want) {
-		w.Fatalf("%s is %s; want %s", id, facts(&r), facts(want))
-	}
+	w.check(facts(&r) == facts(want), "%s is %s; want %s", id, facts(&r), facts(want))
 	if r.State == store.Delayed {
 		w.near("the time of "+id, r.NotBefore.Sub(want.NotBefore), w.ahead)
 	}
@@ -87,7 +85,5 @@ func (w *walk) sameIDs(what string, got, want []store.Record) {
 	sorted := func(rs []store.Record) []string {
 		return slices.Sorted(slices.Values(each(rs, func(r store.Record) string { return r.ID })))
 	}
-	if !slices.Equal(sorted(got), sorted(want)) {
-		w.Fatalf("listed as %s: %q; want %q", what, sorted(got), sorted(want))
-	}
+	w.check(slices.Equal(sorted(got), sorted(want)), "listed as %s: %q; want %q", what, sorted(got), sorted(want))
 }

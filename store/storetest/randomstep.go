@@ -54,10 +54,9 @@ func (w *walk) appendStep() {
 	batch := store.NewBatch(msgs...)
 	got, want := w.appendBatch(batch), w.ref.appendBatch(batch)
 	for i, m := range msgs { // of two that have a message's id and its unique key either may be named
-		if g, r := got[i], want[i]; g.ID != m.ID || (g.Err == nil) != (r.Err == nil) ||
-			(g.DuplicateOf == "") != (r.DuplicateOf == "") {
-			w.Fatalf("append of %s: receipt %+v; want %+v", m.Body, g, r)
-		}
+		g, r := got[i], want[i]
+		w.check(g.ID == m.ID && (g.Err == nil) == (r.Err == nil) && (g.DuplicateOf == "") == (r.DuplicateOf == ""),
+			"append of %s: receipt %+v; want %+v", m.Body, g, r)
 	}
 	w.repeatable("append", func() { w.sameReceipts(w.appendBatch(batch), got) })
 }
@@ -144,9 +143,7 @@ func (w *walk) claimAll(run int, terms store.Lease) {
 	}
 	got, want := all(w.T), all(w.ref)
 	for i := range max(len(got), len(want)) {
-		if i >= len(got) || i >= len(want) {
-			w.Fatalf("claimed %d runs; want %d", len(got), len(want))
-		}
+		w.check(i < len(got) && i < len(want), "claimed %d runs; want %d", len(got), len(want))
 		w.same(got[i], want[i])
 	}
 }
@@ -158,41 +155,30 @@ func (w *walk) claimRuns(t *T, limit, run int, terms store.Lease) (runs [][]pawl
 		w.note("claim %d, runs of %d, for %v, by %q, suspects %d, alone %t: %q", limit, run, terms.For, terms.Owner,
 			terms.Suspects, terms.Alone, bodiesOf(ds))
 	}
-	if len(ds) > limit {
-		w.Fatalf("%d deliveries; the limit is %d", len(ds), limit)
-	}
+	w.check(len(ds) <= limit, "%d deliveries; the limit is %d", len(ds), limit)
 	for i, d := range ds {
 		if i == 0 || d.Token.Lane != ds[i-1].Token.Lane {
 			runs = append(runs, nil)
 		}
 		last := len(runs) - 1
-		if runs[last] = append(runs[last], d); len(runs[last]) > run {
-			w.Fatalf("a run of more than %d", run)
-		}
-		if store.Solitary(d.Rescues) && len(ds) > 1 {
-			w.Fatalf("%q is not alone", d.Body)
-		}
+		runs[last] = append(runs[last], d)
+		w.check(len(runs[last]) <= run, "a run of more than %d", run)
+		w.check(!store.Solitary(d.Rescues) || len(ds) <= 1, "%q is not alone", d.Body)
 	}
 	return runs
 }
 
 // same holds a run, and fails unless it is that of the reference.
 func (w *walk) same(got, want []pawl.Delivery) {
-	if !slices.Equal(bodiesOf(got), bodiesOf(want)) {
-		w.Fatalf("claimed %q; want %q", bodiesOf(got), bodiesOf(want))
-	}
+	w.check(slices.Equal(bodiesOf(got), bodiesOf(want)), "claimed %q; want %q", bodiesOf(got), bodiesOf(want))
 	for i := range got {
 		g, r := got[i], want[i]
 		facts := func(d pawl.Delivery) string {
 			return fmt.Sprintf("%s with key %q and priority %d, attempt %d, %d rescues, %d replays, %d throttles", d.ID,
 				d.Key, d.Priority, d.Attempt, d.Rescues, d.Replays, d.Throttles)
 		}
-		if facts(g) != facts(r) {
-			w.Fatalf("%q came as %s; want %s", g.Body, facts(g), facts(r))
-		}
-		if g.Token.Fence != got[0].Token.Fence {
-			w.Fatalf("%q has another fence than its run", g.Body)
-		}
+		w.check(facts(g) == facts(r), "%q came as %s; want %s", g.Body, facts(g), facts(r))
+		w.check(g.Token.Fence == got[0].Token.Fence, "%q has another fence than its run", g.Body)
 		w.near("the wait of "+g.ID, g.Waited, r.Waited)
 		w.held = append(w.held, pair{g, r})
 	}
@@ -346,9 +332,8 @@ func (w *walk) staleStep() {
 	}
 	w.note("settle %s %v with a stale token", d.Body, s.Verdict)
 	w.lost(s)
-	if lost := w.extendLosing(half(1), d); len(lost) != 1 {
-		w.Fatalf("a stale token of %s was extended", d.Body)
-	}
+	lost := w.extendLosing(half(1), d)
+	w.check(len(lost) == 1, "a stale token of %s was extended", d.Body)
 }
 
 func (w *walk) extendStep() {
@@ -369,9 +354,8 @@ func (w *walk) refused(call func(*T) (map[string]error, error)) {
 	w.must(err)
 	want, err := call(w.ref)
 	w.must(err)
-	if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
-		w.Fatalf("refused %v; want %v", got, want)
-	}
+	w.check(slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))), "refused %v; want %v", got,
+		want)
 	for id, why := range want {
 		for _, code := range []error{store.ErrNotFound, store.ErrConflict} {
 			if errors.Is(why, code) && !errors.Is(got[id], code) {

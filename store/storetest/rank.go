@@ -81,9 +81,8 @@ var rankSentences = []Sentence{
 			t.alter(at)
 			t.Advance(2 * time.Minute)
 			t.claims("a")
-			if after := t.get(id).Rank; after != before {
-				t.Fatalf("rank %d; it was %d", after, before)
-			}
+			after := t.get(id).Rank
+			t.check(after == before, "rank %d; it was %d", after, before)
 		}},
 	{Text: "Retry keeps the rank.",
 		Name: "RetryKeepsTheRank", Test: func(t *T) {
@@ -161,9 +160,7 @@ var rankSentences = []Sentence{
 			var got []string
 			for !slices.Contains(got, "c") {
 				ds := t.claimRun(10, 2)
-				if len(ds) == 0 {
-					t.Fatalf("claimed %q, and no more", got)
-				}
+				t.check(len(ds) != 0, "claimed %q, and no more", got)
 				got = append(got, bodiesOf(ds)...)
 				t.ack(ds...)
 			}
@@ -175,9 +172,7 @@ var rankSentences = []Sentence{
 			id := t.put(t.delayed(t.prio(30, "a"), time.Minute))[0]
 			r := t.get(id)
 			want := r.EnqueuedAt.Add(time.Minute).UnixMicro() + 70*store.DefaultAgeing.Microseconds()
-			if r.Rank != want {
-				t.Fatalf("rank %d; want %d", r.Rank, want)
-			}
+			t.check(r.Rank == want, "rank %d; want %d", r.Rank, want)
 		}},
 }
 
@@ -189,7 +184,6 @@ func (t *T) prio(p int, body string) pawl.Message {
 
 // workOff claims and acks until nothing is there, and returns what was claimed.
 func (t *T) workOff(limit, run int) (all []pawl.Delivery) {
-	t.Helper()
 	for ds := t.claimRun(limit, run); len(ds) > 0; ds = t.claimRun(limit, run) {
 		t.ack(ds...)
 		all = append(all, ds...)
@@ -198,15 +192,12 @@ func (t *T) workOff(limit, run int) (all []pawl.Delivery) {
 }
 
 func (t *T) wantOneByOne(want ...string) {
-	t.Helper()
-	if got := bodiesOf(t.workOff(1, 1)); !slices.Equal(got, want) {
-		t.Fatalf("claimed one by one: %q; want %q", got, want)
-	}
+	got := bodiesOf(t.workOff(1, 1))
+	t.check(slices.Equal(got, want), "claimed one by one: %q; want %q", got, want)
 }
 
 // settleAgain claims a message anew whose lease has ended.
 func (t *T) settleAgain(d pawl.Delivery) pawl.Delivery {
-	t.Helper()
 	ds := t.claim(1)
 	t.wantBodies(ds, string(d.Body))
 	return ds[0]

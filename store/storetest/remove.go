@@ -44,7 +44,6 @@ var removeSentences = []Sentence{
 	{Text: "A removed topic that is appended to, declared or paused is new: default settings, no pause, figures from zero.",
 		Name: "RemovedTopicIsMadeAnew", Test: func(t *T) {
 			used := func() {
-				t.Helper()
 				t.declare(store.Declaration{Order: store.OrderNone, Deadline: time.Minute, Park: new(true)})
 				t.put(t.msg("a"))
 				t.ack(t.claims("a")...)
@@ -68,16 +67,14 @@ var removeSentences = []Sentence{
 			t.Topic = "topic3"
 			used()
 			t.must(t.topics().Pause(t.ctx(), t.Topic, 0, "me", "again"))
-			if p := t.stats().Paused; p == nil || p.Reason != "again" {
-				t.Fatalf("paused: %+v", p)
-			}
+			p := t.stats().Paused
+			t.check(p != nil && p.Reason == "again", "paused: %+v", p)
 		}},
 	{Text: "A topic with a message that waits, is delayed, leased or dead is not removed: ErrConflict, and nothing changes.",
 		Name: "RemoveRefusesMessages", Needs: needs(store.CanDeadLetters, store.CanDelay), Test: func(t *T) {
 			t.declare(store.Declaration{Deadline: 10 * time.Minute})
 			want := t.settings()
 			refused := func() {
-				t.Helper()
 				before := t.stats()
 				t.conflict(t.remove())
 				t.wantSettings(want)
@@ -124,19 +121,15 @@ var removeSentences = []Sentence{
 }
 
 func (t *T) remove() error {
-	t.Helper()
 	return optional[store.Topics](t).RemoveTopic(t.ctx(), t.Topic)
 }
 
 // noTopic fails unless the topic is not there.
 func (t *T) noTopic() {
-	t.Helper()
 	t.wantErr(errOf(t.topics().Topic(t.ctx(), t.Topic)), store.ErrNotFound)
 	all, err := t.topics().Stats(t.ctx())
 	t.must(err)
 	for i := range all {
-		if all[i].Name == t.Topic {
-			t.Fatalf("figures of a removed topic: %+v", all[i])
-		}
+		t.check(all[i].Name != t.Topic, "figures of a removed topic: %+v", all[i])
 	}
 }

@@ -70,7 +70,6 @@ var rescueSentences = []Sentence{
 			t.rescued(store.SuspectAfter, "a")
 			t.put(t.msg("b"))
 			ordinary := func() {
-				t.Helper()
 				ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 100})
 				t.wantBodies(ds, "b")
 				t.release(ds[0], 0)
@@ -107,14 +106,11 @@ var rescueSentences = []Sentence{
 				ds := t.claim(100)
 				want := map[string]int{"a": i, "d": i}
 				for _, d := range ds {
-					if d.Rescues != want[string(d.Body)] || d.Attempt != 1 {
-						t.Fatalf("claimed %q with %d rescues, attempt %d", d.Body, d.Rescues, d.Attempt)
-					}
+					t.check(d.Rescues == want[string(d.Body)] && d.Attempt == 1,
+						"claimed %q with %d rescues, attempt %d", d.Body, d.Rescues, d.Attempt)
 					delete(want, string(d.Body))
 				}
-				if len(want) > 0 {
-					t.Fatalf("claimed %q; the heads of both lanes are missing", bodiesOf(ds))
-				}
+				t.check(len(want) == 0, "claimed %q; the heads of both lanes are missing", bodiesOf(ds))
 				t.expire()
 			}
 			for range 2 {
@@ -138,20 +134,16 @@ var rescueSentences = []Sentence{
 			t.expire()
 			t.claimOne()
 			r := t.get(id)
-			if r.Rescues != 1 || r.Attempts != 0 || len(r.History) != 1 {
-				t.Fatalf("record after a rescue: %+v", r)
-			}
+			t.check(r.Rescues == 1 && r.Attempts == 0 && len(r.History) == 1, "record after a rescue: %+v", r)
 			h := r.History[0]
-			if h.Kind != string(pawl.KindRescue) || h.Worker != "me" || h.Error == "" {
-				t.Fatalf("history of a rescue: %+v", h)
-			}
+			t.check(h.Kind == string(pawl.KindRescue) && h.Worker == "me" && h.Error != "", "history of a rescue: %+v",
+				h)
 			t.near("the rescued lease", h.EndedAt.Sub(h.StartedAt), lease)
 		}},
 }
 
 // rescued lets the leases of the messages that are there end so many times, in company.
 func (t *T) rescued(times int, bodies ...string) {
-	t.Helper()
 	for range times {
 		t.claims(bodies...)
 		t.expire()
@@ -159,7 +151,6 @@ func (t *T) rescued(times int, bodies ...string) {
 }
 
 func (t *T) wantRescues(ds []pawl.Delivery, want ...int) {
-	t.Helper()
 	for i, d := range ds {
 		t.wantCounts(d, 1, want[i])
 	}

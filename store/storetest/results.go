@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,10 +50,9 @@ var resultSentences = []Sentence{
 			t.scanAll(0, 10, string(m.Body))
 			results, _ := t.scan(0, 10)
 			got := results[0].Message
-			if got.ID != m.ID || !bytes.Equal(got.Key, m.Key) || got.Priority != 7 || !bytes.Equal(got.Body, m.Body) ||
-				!maps.Equal(got.Headers, m.Headers) || got.Unique != m.Unique {
-				t.Fatalf("result %+v; want %+v", got, m)
-			}
+			t.check(got.ID == m.ID && bytes.Equal(got.Key, m.Key) && got.Priority == 7 &&
+				bytes.Equal(got.Body, m.Body) && maps.Equal(got.Headers, m.Headers) && got.Unique == m.Unique,
+				"result %+v; want %+v", got, m)
 		}},
 	{Text: "A topic with order by key is refused; one that is not there has no results.",
 		Name: "ResultsNeedNoOrder", Test: func(t *T) {
@@ -129,9 +127,8 @@ var resultSentences = []Sentence{
 			t.Tx(t, func(do appendTx) bool {
 				t.putTx(do, t.msg("open"))
 				t.put(t.msg("after"))
-				if results, cursor := t.scan(next, 10); len(results) > 0 {
-					t.Fatalf("the scan went to %d, past what a transaction has appended", cursor)
-				}
+				results, cursor := t.scan(next, 10)
+				t.check(len(results) == 0, "the scan went to %d, past what a transaction has appended", cursor)
 				return true
 			})
 			t.scanAll(next, 10, "open", "after")
@@ -154,29 +151,24 @@ var resultSentences = []Sentence{
 		}},
 }
 
-func (t *T) results() store.Results { t.Helper(); return optional[store.Results](t) }
+func (t *T) results() store.Results { return optional[store.Results](t) }
 
 func (t *T) scan(after int64, limit int) ([]store.Result, int64) {
-	t.Helper()
 	results, next, err := t.results().ScanResults(t.ctx(), t.Topic, after, limit)
 	t.must(err)
 	last := after
 	for _, r := range results {
-		if r.Topic != t.Topic || r.Cursor <= last || r.EnqueuedAt.IsZero() {
-			t.Fatalf("result %+v behind cursor %d", r, last)
-		}
+		t.check(r.Topic == t.Topic && r.Cursor > last && !r.EnqueuedAt.IsZero(), "result %+v behind cursor %d", r, last)
 		last = r.Cursor
 	}
-	if next < last || len(results) > limit {
-		t.Fatalf("%d results up to %d; the next cursor is %d", len(results), last, next)
-	}
+	t.check(next >= last && len(results) <= limit, "%d results up to %d; the next cursor is %d", len(results), last,
+		next)
 	return results, next
 }
 
 // scanAll scans until there are no more for now; a store may need a moment to see
 // what was just committed.
 func (t *T) scanAll(after int64, limit int, want ...string) (next int64) {
-	t.Helper()
 	got := []string{}
 	t.eventually(fmt.Sprintf("there are %d results", len(want)), func() bool {
 		for {
@@ -190,25 +182,19 @@ func (t *T) scanAll(after int64, limit int, want ...string) (next int64) {
 			after = cursor
 		}
 	})
-	if !slices.Equal(got, append([]string{}, want...)) {
-		t.Fatalf("results %q; want %q", got, want)
-	}
+	t.check(slices.Equal(got, append([]string{}, want...)), "results %q; want %q", got, want)
 	_, next = t.scan(after, limit)
 	return next
 }
 
 func (t *T) removeResults(upTo int64, want int64) {
-	t.Helper()
 	removed, err := t.results().RemoveResults(t.ctx(), t.Topic, upTo)
 	t.must(err)
-	if removed != want {
-		t.Fatalf("%d results were removed up to %d; want %d", removed, upTo, want)
-	}
+	t.check(removed == want, "%d results were removed up to %d; want %d", removed, upTo, want)
 }
 
 // claimsOf claims everything of another topic.
 func (t *T) claimsOf(topic string, want ...string) {
-	t.Helper()
 	t.wantBodies(t.claimWith(store.Lease{For: lease}, store.Want{Topic: topic, Limit: 100}), want...)
 }
 
@@ -219,42 +205,30 @@ func oneReader(t *T) {
 	t.unordered()
 	var written atomic.Int32
 	seen, next := map[string]int{}, int64(0)
-	look := func() (n int, err error) {
-		rs, ok := store.As[store.Results](t.Store)
-		if !ok {
-			return 0, errors.New("the store has no results")
-		}
-		results, cursor, err := rs.ScanResults(t.ctx(), t.Topic, next, 50)
+	look := func(t *T) {
+		results, cursor := t.scan(next, 50)
 		for _, r := range results {
 			seen[r.ID]++
 		}
 		next = cursor
-		return len(results), err
 	}
-	t.together(workers+1, func(i int, s store.Store) error {
+	t.together(workers+1, func(i int, t *T) {
 		if i < workers {
 			defer written.Add(1)
 			for range each {
-				if err := store.Send(t.ctx(), s, t.msg("m"), t.msg("n")); err != nil {
-					return err
-				}
+				t.put(t.msg("m"), t.msg("n"))
 			}
-			return nil
+			return
 		}
 		for written.Load() < workers {
-			if _, err := look(); err != nil {
-				return err
-			}
+			look(t)
 		}
-		return nil
 	})
 	t.eventually("everything was seen", func() bool {
-		t.must(errOf(look()))
+		look(t)
 		return len(seen) == 2*workers*each
 	})
 	for id, n := range seen {
-		if n != 1 {
-			t.Fatalf("message %s was seen %d times", id, n)
-		}
+		t.check(n == 1, "message %s was seen %d times", id, n)
 	}
 }

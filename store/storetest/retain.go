@@ -22,9 +22,7 @@ var retainSentences = []Sentence{
 			t.retry(t.claimOne(), 0)
 			t.ack(t.claimOne())
 			r := t.inState(id, store.Acked)
-			if string(r.Body) != "a" || r.Attempts != 1 || len(r.History) != 1 {
-				t.Fatalf("retained message %+v", r)
-			}
+			t.check(string(r.Body) == "a" && r.Attempts == 1 && len(r.History) == 1, "retained message %+v", r)
 			t.near("the time from append to ack", r.AckedAt.Sub(r.EnqueuedAt), time.Minute)
 			t.Advance(9 * time.Minute)
 			t.inState(id, store.Acked)
@@ -76,9 +74,8 @@ var retainSentences = []Sentence{
 				t.Logf("%+v", c.f)
 				t.wantRecords(got, c.want...)
 				for _, r := range got {
-					if r.State != store.Acked || r.AckedAt.IsZero() {
-						t.Fatalf("%q is %s, acked at %v", r.Body, r.State, r.AckedAt)
-					}
+					t.check(r.State == store.Acked && !r.AckedAt.IsZero(), "%q is %s, acked at %v", r.Body, r.State,
+						r.AckedAt)
 				}
 			}
 			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "d")

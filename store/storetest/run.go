@@ -14,9 +14,8 @@ var runSentences = []Sentence{
 			ds := t.claimRun(10, 3)
 			t.wantBodies(ds, "0", "1", "2")
 			for _, d := range ds {
-				if d.Token.Fence != ds[0].Token.Fence || d.Token.Lane != ds[0].Token.Lane {
-					t.Fatalf("one run, several leases: %v and %v", ds[0].Token, d.Token)
-				}
+				t.check(d.Token.Fence == ds[0].Token.Fence && d.Token.Lane == ds[0].Token.Lane,
+					"one run, several leases: %v and %v", ds[0].Token, d.Token)
 			}
 			t.nothing()
 			t.ack(ds...)

@@ -52,9 +52,8 @@ var setBackSentences = []Sentence{
 
 				t.setBack(step)
 				t.nothing()
-				if r := t.append(t.unique("twice", key, pawl.Unique{For: time.Minute}))[0]; r.DuplicateOf != kept[0] {
-					t.Fatalf("the unique key is free: %+v", r)
-				}
+				r := t.append(t.unique("twice", key, pawl.Unique{For: time.Minute}))[0]
+				t.check(r.DuplicateOf == kept[0], "the unique key is free: %+v", r)
 				t.Advance(3 * time.Minute)
 				t.ack(t.claims("behind", "late")...)
 				t.Advance(2 * time.Minute)

@@ -111,23 +111,20 @@ var solitudeSentences = []Sentence{
 			}
 			t.wantBodies(t.claimAlone()) // after three lonely rescues
 			r := t.inState(id, store.IsDead)
-			if r.Kind != pawl.KindRescue || r.Reason != backend.LonelyReason || r.Attempts != 0 ||
-				r.Lonely != store.LonelyRescues ||
-				r.Rescues != store.LonelyRescues+store.SolitaryAfter || r.Fingerprint != fingerprint.Of(r.Kind, r.Reason) {
-				t.Fatalf("dead letter %+v", r)
-			}
-			if dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue}); len(dead) != 1 || dead[0].ID != id {
-				t.Fatalf("dead letters of kind Rescue: %+v", dead)
-			}
+			t.check(r.Kind == pawl.KindRescue && r.Reason == backend.LonelyReason && r.Attempts == 0 &&
+				r.Lonely == store.LonelyRescues && r.Rescues == store.LonelyRescues+store.SolitaryAfter &&
+				r.Fingerprint == fingerprint.Of(r.Kind, r.Reason), "dead letter %+v", r)
+			dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue})
+			t.check(len(dead) == 1 && dead[0].ID == id, "dead letters of kind Rescue: %+v", dead)
 		}},
 	{Text: "A promise to be alone makes no solitude of a lease whose message has fewer than four rescues: its rescue does not count towards a death.",
 		Name: "RescuesInCompanyNeverKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
 			t.rescuedAlone(store.SolitaryAfter, "a")
 			t.wantBodies(t.claimAlone(), "a")
-			if r := t.get(id); r.Lonely != 0 || r.Rescues != store.SolitaryAfter {
-				t.Fatalf("%d rescues, %d of them lonely; want %d and none", r.Rescues, r.Lonely, store.SolitaryAfter)
-			}
+			r := t.get(id)
+			t.check(r.Lonely == 0 && r.Rescues == store.SolitaryAfter,
+				"%d rescues, %d of them lonely; want %d and none", r.Rescues, r.Lonely, store.SolitaryAfter)
 		}},
 	{Text: "Rescues in solitude add up, whatever comes in between.",
 		Name: "LonelyRescuesAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
@@ -188,26 +185,21 @@ var solitudeSentences = []Sentence{
 			var owners []string
 			for i, d := range got {
 				owners = append(owners, d.Owner)
-				if i > 0 && d.At.Sub(got[i-1].At) < 30*time.Second {
-					t.Fatalf("deaths %+v: not in order", got)
-				}
+				t.check(i <= 0 || d.At.Sub(got[i-1].At) >= 30*time.Second, "deaths %+v: not in order", got)
 			}
-			if len(owners) != 3 || owners[0] != "owner 2" || owners[1] != "owner 3" || owners[2] != "owner 0" {
-				t.Fatalf("deaths of %q; want those of owner 2, owner 3 and owner 0", owners)
-			}
+			t.check(len(owners) == 3 && owners[0] == "owner 2" && owners[1] == "owner 3" && owners[2] == "owner 0",
+				"deaths of %q; want those of owner 2, owner 3 and owner 0", owners)
 		}},
 }
 
 // claimAlone claims one message with the promise to carry out nothing else.
 func (t *T) claimAlone() []pawl.Delivery {
-	t.Helper()
 	return t.claimWith(store.Lease{For: lease, Owner: "me", Suspects: store.MaxSuspects, Alone: true},
 		store.Want{Topic: t.Topic, Limit: 100})
 }
 
 // claimWeighing claims with room for suspects of that weight.
 func (t *T) claimWeighing(weight int, wants ...store.Want) []pawl.Delivery {
-	t.Helper()
 	if wants == nil {
 		wants = []store.Want{{Topic: t.Topic, Limit: 100}}
 	}
@@ -217,7 +209,6 @@ func (t *T) claimWeighing(weight int, wants ...store.Want) []pawl.Delivery {
 // rescuedAlone lets the lease of a message end so many times, each time claimed by who
 // promises to carry out nothing else.
 func (t *T) rescuedAlone(times int, body string) {
-	t.Helper()
 	for range times {
 		t.wantBodies(t.claimAlone(), body)
 		t.expire()
@@ -227,7 +218,6 @@ func (t *T) rescuedAlone(times int, body string) {
 // dieInCompany lets a lease of each of so many owners end, of the ordinary message
 // that is there.
 func (t *T) dieInCompany(owners int, topic string) {
-	t.Helper()
 	for i := range owners {
 		t.put(pawl.Message{Topic: topic, Body: []byte("victim")})
 		ds := t.claimWith(store.Lease{For: time.Minute, Owner: "owner " + strconv.Itoa(i)},
@@ -241,7 +231,6 @@ func (t *T) dieInCompany(owners int, topic string) {
 // told fails unless the store tells of solitude in that topic; empty: in none. What it
 // tells may lag behind.
 func (t *T) told(topic string) {
-	t.Helper()
 	s, ok := store.As[store.Solitude](t.Store)
 	if !ok {
 		return
@@ -249,9 +238,8 @@ func (t *T) told(topic string) {
 	var got string
 	for end := time.Now().Add(t.timeout); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var err error
-		if got, err = s.Solitary(t.ctx(), lease, t.Topic, "none"); err != nil {
-			t.Fatal(err)
-		}
+		got, err = s.Solitary(t.ctx(), lease, t.Topic, "none")
+		t.check(err == nil, "%v", err)
 		if got == topic {
 			return
 		}

@@ -3,7 +3,6 @@ package storetest
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,14 +19,10 @@ var stateSentences = []Sentence{
 			for _, key := range hostile {
 				put, err := t.entries().PutState(t.ctx(), key, []byte("v\x00\xff"+key), 0, "w\xff\x00")
 				t.must(err)
-				if put.Writer != store.Text("w\xff\x00") || put.Version < 1 || put.At.IsZero() {
-					t.Fatalf("put %+v", put)
-				}
+				t.check(put.Writer == store.Text("w\xff\x00") && put.Version >= 1 && !put.At.IsZero(), "put %+v", put)
 				got := t.entry(key)
 				t.wantEntry(got, key, "v\x00\xff"+key, put.Version)
-				if got.Writer != put.Writer || !got.At.Equal(put.At) {
-					t.Fatalf("got %+v; put %+v", got, put)
-				}
+				t.check(got.Writer == put.Writer && got.At.Equal(put.At), "got %+v; put %+v", got, put)
 			}
 			large := strings.Repeat("x", store.MaxStateValue)
 			t.wantEntry(t.putState("a", large), "a", large, t.entry("a").Version)
@@ -55,19 +50,15 @@ var stateSentences = []Sentence{
 			t.wantErr(errOf(put(first.Version, "late")), store.ErrConflict)
 			third, err := put(store.AnyVersion, "third")
 			t.must(err)
-			if second.Version <= first.Version || third.Version <= second.Version {
-				t.Fatalf("versions %d, %d, %d", first.Version, second.Version, third.Version)
-			}
+			t.check(second.Version > first.Version && third.Version > second.Version, "versions %d, %d, %d",
+				first.Version, second.Version, third.Version)
 			t.wantEntry(t.entry("k"), "k", "third", third.Version)
 		}},
 	{Text: "Every change of the state takes a version above all before it, whatever its key.",
 		Name: "StateVersionsGrow", Test: func(t *T) {
 			last := int64(0)
 			grown := func(e store.Entry) {
-				t.Helper()
-				if e.Version <= last {
-					t.Fatalf("version %d of %q after version %d", e.Version, e.Key, last)
-				}
+				t.check(e.Version > last, "version %d of %q after version %d", e.Version, e.Key, last)
 				last = e.Version
 			}
 			for _, key := range []string{"b", "a", "c", "a", "a", "b"} {
@@ -163,9 +154,8 @@ var stateSentences = []Sentence{
 			e := t.putState("k", "v")
 			after := t.storeClock()
 			t.near("what the clock moved", after.Sub(before), time.Hour)
-			if e.At.Before(before) || e.At.After(after.Add(time.Millisecond)) {
-				t.Fatalf("put at %v, between %v and %v", e.At, before, after)
-			}
+			t.check(!e.At.Before(before) && !e.At.After(after.Add(time.Millisecond)), "put at %v, between %v and %v",
+				e.At, before, after)
 		}},
 	{Text: "What one process put, another one sees at once.",
 		Name: "StateIsShared", Needs: needs(store.CanProcesses), Test: func(t *T) {
@@ -182,31 +172,26 @@ var stateSentences = []Sentence{
 			e := t.putState("k", "v")
 			t.Store = t.Reopen(t)
 			t.wantEntry(t.entry("k"), "k", "v", e.Version)
-			if later := t.putState("l", ""); later.Version <= e.Version {
-				t.Fatalf("version %d after %d", later.Version, e.Version)
-			}
+			later := t.putState("l", "")
+			t.check(later.Version > e.Version, "version %d after %d", later.Version, e.Version)
 		}},
 }
 
-func (t *T) entries() store.Shared { t.Helper(); return optional[store.Shared](t) }
+func (t *T) entries() store.Shared { return optional[store.Shared](t) }
 
 // putState puts a value, whatever is there.
 func (t *T) putState(key, value string) store.Entry {
-	t.Helper()
 	e, err := t.entries().PutState(t.ctx(), key, []byte(value), store.AnyVersion, "writer")
 	t.must(err)
 	return e
 }
 
 func (t *T) wantEntry(got store.Entry, key, value string, version int64) {
-	t.Helper()
-	if got.Key != key || string(got.Value) != value || got.Version != version {
-		t.Fatalf("entry %+v; want %q = %q at version %d", got, key, value, version)
-	}
+	t.check(got.Key == key && string(got.Value) == value && got.Version == version,
+		"entry %+v; want %q = %q at version %d", got, key, value, version)
 }
 
 func (t *T) entry(key string) store.Entry {
-	t.Helper()
 	e, err := t.entries().GetState(t.ctx(), key)
 	t.must(err)
 	return e
@@ -214,7 +199,6 @@ func (t *T) entry(key string) store.Entry {
 
 // wantErr fails unless err is want; of says what was tried, if its error does not.
 func (t *T) wantErr(err, want error, of ...any) {
-	t.Helper()
 	if !errors.Is(err, want) {
 		t.Fatalf("%serror %v; want %v", fmt.Sprint(of...), err, want)
 	}
@@ -222,7 +206,6 @@ func (t *T) wantErr(err, want error, of ...any) {
 
 // stateKeys are the keys that ListState yields.
 func (t *T) stateKeys(prefix string, after int64) []string {
-	t.Helper()
 	keys := []string{}
 	for e, err := range t.entries().ListState(t.ctx(), prefix, after) {
 		t.must(err)
@@ -232,14 +215,11 @@ func (t *T) stateKeys(prefix string, after int64) []string {
 }
 
 func (t *T) wantKeys(prefix string, after int64, want ...string) {
-	t.Helper()
-	if got := t.stateKeys(prefix, after); !slices.Equal(got, append([]string{}, want...)) {
-		t.Fatalf("prefix %q after %d: %q; want %q", prefix, after, got, want)
-	}
+	got := t.stateKeys(prefix, after)
+	t.check(slices.Equal(got, append([]string{}, want...)), "prefix %q after %d: %q; want %q", prefix, after, got, want)
 }
 
 func (t *T) storeClock() time.Time {
-	t.Helper()
 	now, err := t.entries().Clock(t.ctx())
 	t.must(err)
 	return now
@@ -250,54 +230,41 @@ func (t *T) storeClock() time.Time {
 func oneCounter(t *T) {
 	const workers, steps = 6, 15
 	seen, watched := int64(0), "0"
-	watch := func(es iter.Seq2[store.Entry, error]) error {
-		for e, err := range es {
-			if err != nil || e.Version <= seen {
-				return fmt.Errorf("version %d after %d: %w", e.Version, seen, err)
-			}
+	watch := func(t *T) {
+		for e, err := range t.entries().ListState(t.ctx(), "", seen) {
+			t.must(err)
+			t.check(e.Version > seen, "version %d after %d", e.Version, seen)
 			if seen = e.Version; e.Key == "counter" {
 				watched = string(e.Value)
 			}
 		}
-		return nil
 	}
-	t.together(workers, func(i int, s store.Store) error {
-		es, ok := store.As[store.Shared](s)
-		if !ok {
-			return errors.New("a handle has no state")
-		}
+	t.together(workers, func(i int, t *T) {
 		for range steps {
-			if _, err := es.PutState(t.ctx(), "noise/"+strconv.Itoa(i), nil, store.AnyVersion, "w"); err != nil {
-				return err
-			}
-			if err := countOne(t, es); err != nil {
-				return err
-			}
+			t.putState("noise/"+strconv.Itoa(i), "")
+			t.countOne()
 			if i == 0 {
-				if err := watch(es.ListState(t.ctx(), "", seen)); err != nil {
-					return err
-				}
+				watch(t)
 			}
 		}
-		return nil
 	})
-	t.must(watch(t.entries().ListState(t.ctx(), "", seen)))
-	if want := strconv.Itoa(workers * steps); watched != want || string(t.entry("counter").Value) != want {
-		t.Fatalf("counted %s, watched %s; want %s", t.entry("counter").Value, watched, want)
-	}
+	watch(t)
+	got, want := string(t.entry("counter").Value), strconv.Itoa(workers*steps)
+	t.check(watched == want && got == want, "counted %s, watched %s; want %s", got, watched, want)
 }
 
 // countOne adds one to the counter, however often others are quicker.
-func countOne(t *T, es store.Shared) error {
+func (t *T) countOne() {
 	for {
-		e, err := es.GetState(t.ctx(), "counter")
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return err
+		e, err := t.entries().GetState(t.ctx(), "counter")
+		if !errors.Is(err, store.ErrNotFound) {
+			t.must(err)
 		}
 		n, _ := strconv.Atoi(string(e.Value)) // none is 0
-		_, err = es.PutState(t.ctx(), "counter", fmt.Append(nil, n+1), e.Version, "w")
+		_, err = t.entries().PutState(t.ctx(), "counter", fmt.Append(nil, n+1), e.Version, "w")
 		if !errors.Is(err, store.ErrConflict) {
-			return err
+			t.must(err)
+			return
 		}
 	}
 }

@@ -20,12 +20,10 @@ var statsSentences = []Sentence{
 				t.must(err)
 				return each(all, func(st store.TopicStats) string { return st.Name })
 			}
-			if got := names(); !slices.Equal(got, []string{"C", "a", "b", "d"}) {
-				t.Fatalf("stats of all topics: %q", got)
-			}
-			if got := names("d", "a", "none"); !slices.Equal(got, []string{"a", "d"}) {
-				t.Fatalf("stats of d, a and one that is not there: %q", got)
-			}
+			got := names()
+			t.check(slices.Equal(got, []string{"C", "a", "b", "d"}), "stats of all topics: %q", got)
+			got = names("d", "a", "none")
+			t.check(slices.Equal(got, []string{"a", "d"}), "stats of d, a and one that is not there: %q", got)
 		}},
 	{Text: "The figures count what is waiting, delayed, leased and dead.",
 		Name: "StatsCountStates", Needs: needs(store.CanDelay, store.CanDeadLetters), Test: func(t *T) {
@@ -63,7 +61,6 @@ var statsSentences = []Sentence{
 	{Text: "Appended = Acked + Cancelled + Purged + Waiting + Delayed + Leased + Dead + Resolved, at every step.",
 		Name: "StatsAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup, store.CanDelay), Test: func(t *T) {
 			add := func() {
-				t.Helper()
 				st := t.stats()
 				t.wantStats(st)
 			}
@@ -117,9 +114,8 @@ var statsSentences = []Sentence{
 			t.ack(t.claimOne())
 			t.near("the oldest", t.stats().OldestWaiting, time.Minute)
 			t.ack(t.claimOne())
-			if got := t.stats().OldestWaiting; got != 0 {
-				t.Fatalf("the oldest of none has waited %v", got)
-			}
+			got := t.stats().OldestWaiting
+			t.check(got == 0, "the oldest of none has waited %v", got)
 		}},
 	{Text: "Stuck counts the leased messages whose lease is older than half of what its hard deadline allows.",
 		Name: "StuckAreCounted", Needs: needs(store.CanDeadline, store.CanLookup), Test: func(t *T) {
@@ -132,10 +128,9 @@ var statsSentences = []Sentence{
 			t.Advance(4 * time.Minute)
 			t.wantBodies(t.claimWith(long, store.Want{Topic: t.Topic, Limit: 1}), "e")
 			stuck := func(want int64) {
-				t.Helper()
-				if st := t.stats(); st.Leased != 4 || st.Stuck != want {
-					t.Fatalf("%d leased, %d of them stuck; want 4 and %d", st.Leased, st.Stuck, want)
-				}
+				st := t.stats()
+				t.check(st.Leased == 4 && st.Stuck == want, "%d leased, %d of them stuck; want 4 and %d", st.Leased,
+					st.Stuck, want)
 			}
 			stuck(0)
 			t.Advance(2 * time.Minute)
@@ -158,9 +153,8 @@ var statsSentences = []Sentence{
 				at := t.stats().LastAck
 				t.near("the time since the last ack", t.storeNow().Sub(at), 0)
 				t.Advance(30 * time.Second)
-				if now := t.stats().LastAck; !now.Equal(at) {
-					t.Fatalf("acked at %v, and a little later at %v", at, now)
-				}
+				now := t.stats().LastAck
+				t.check(now.Equal(at), "acked at %v, and a little later at %v", at, now)
 			}
 			t.Topic = "other"
 			t.put(t.msg("x"))
@@ -181,15 +175,10 @@ var statsSentences = []Sentence{
 // wantStats compares figures; the settings, the pause, what depends on
 // the clock and the deaths are left out.
 func (t *T) wantStats(want store.TopicStats) {
-	t.Helper()
 	got := t.stats()
-	if got.Appended != got.Acked+got.Cancelled+got.Purged+got.Waiting+got.Delayed+got.Leased+got.Dead+
-		got.Resolved {
-		t.Fatalf("the figures do not add up: %+v", got)
-	}
+	t.check(got.Appended == got.Acked+got.Cancelled+got.Purged+got.Waiting+got.Delayed+got.Leased+got.Dead+got.Resolved,
+		"the figures do not add up: %+v", got)
 	want.Topic, want.Paused, want.OldestWaiting, want.Deaths = got.Topic, got.Paused, got.OldestWaiting, got.Deaths
 	want.LastAck, want.Stuck = got.LastAck, got.Stuck
-	if !reflect.DeepEqual(got, want) {
-		t.Fatalf("figures %+v\nwant    %+v", got, want)
-	}
+	t.check(reflect.DeepEqual(got, want), "figures %+v\nwant    %+v", got, want)
 }

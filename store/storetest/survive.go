@@ -78,10 +78,9 @@ var surviveSentences = []Sentence{
 			d := t.claims("a")[0]
 			t.wantCounts(d, 2, 1)
 			t.restart()
-			if r := t.inState(id, store.Leased); r.Attempts != 1 || r.Rescues != 1 || len(r.History) != 2 ||
-				r.History[0].Error != "failed" {
-				t.Fatalf("record %+v", r)
-			}
+			r := t.inState(id, store.Leased)
+			t.check(r.Attempts == 1 && r.Rescues == 1 && len(r.History) == 2 && r.History[0].Error == "failed",
+				"record %+v", r)
 		}},
 	{Text: "A message that kills its process every time dies, over the restarts.",
 		Name: "LonelyRescuesSurvive", Needs: needs(store.CanAttempts, store.CanDeadline, store.CanDeadLetters),
@@ -139,9 +138,8 @@ var surviveSentences = []Sentence{
 			t.wantSettings(want)
 			t.wantStats(before)
 			t.nothing()
-			if p := t.stats().Paused; p == nil || p.By != "ann" {
-				t.Fatalf("pause %+v", p)
-			}
+			p := t.stats().Paused
+			t.check(p != nil && p.By == "ann", "pause %+v", p)
 			t.resume()
 			t.claims("b")
 		}},
@@ -151,10 +149,8 @@ var surviveSentences = []Sentence{
 			before := t.wantDead("a")[0]
 			t.restart()
 			after := t.wantDead("a")[0]
-			if after.Reason != before.Reason || after.Kind != before.Kind || !after.DeadAt.Equal(before.DeadAt) ||
-				len(after.History) != 1 {
-				t.Fatalf("dead letter %+v; it was %+v", after, before)
-			}
+			t.check(after.Reason == before.Reason && after.Kind == before.Kind && after.DeadAt.Equal(before.DeadAt) &&
+				len(after.History) == 1, "dead letter %+v; it was %+v", after, before)
 			t.replay("", after.ID)
 			t.restart()
 			t.claims("a")
@@ -165,7 +161,6 @@ var surviveSentences = []Sentence{
 // restart ends the process, as it were, and starts another: without Close first,
 // where the harness can, and then with it.
 func (t *T) restart() {
-	t.Helper()
 	if t.Crash != nil {
 		t.Store = t.Crash(t)
 	}

@@ -2,8 +2,12 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,10 +43,43 @@ func (t *T) ctx() context.Context {
 	return ctx
 }
 
+// Fatalf fails the test, and says by which lines of the suite it came to it.
+func (t *T) Fatalf(format string, args ...any) {
+	t.TB.Helper()
+	t.TB.Fatalf("%s: %s", lines(), fmt.Sprintf(format, args...))
+}
+
+// Errorf is Fatalf for a test that goes on.
+func (t *T) Errorf(format string, args ...any) {
+	t.TB.Helper()
+	t.TB.Errorf("%s: %s", lines(), fmt.Sprintf(format, args...))
+}
+
+// lines are the callers within the suite, from the sentence on.
+func lines() string {
+	var all []string
+	at := make([]uintptr, 32)
+	for frames := runtime.CallersFrames(at[:runtime.Callers(3, at)]); ; {
+		f, more := frames.Next()
+		file := filepath.Base(f.File)
+		if !more || file == "harness.go" || file == "reject.go" {
+			slices.Reverse(all)
+			return strings.Join(all, " > ")
+		}
+		if file != "t.go" {
+			all = append(all, file+":"+strconv.Itoa(f.Line))
+		}
+	}
+}
+
 func (t *T) must(err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	t.check(err == nil, "%v", err)
+}
+
+// check fails unless something is so.
+func (t *T) check(so bool, format string, args ...any) {
+	if !so {
+		t.Fatalf(format, args...)
 	}
 }
 
@@ -61,17 +98,13 @@ func (t *T) keyed(key, body string) pawl.Message {
 
 // append appends a batch and returns the receipts.
 func (t *T) append(msgs ...pawl.Message) []store.Receipt {
-	t.Helper()
 	receipts := t.appendBatch(store.NewBatch(msgs...))
-	if len(receipts) != len(msgs) {
-		t.Fatalf("append of %d messages gave %d receipts", len(msgs), len(receipts))
-	}
+	t.check(len(receipts) == len(msgs), "append of %d messages gave %d receipts", len(msgs), len(receipts))
 	return receipts
 }
 
 // appendBatch appends a batch, in a call that must succeed.
 func (t *T) appendBatch(batch store.Batch[pawl.Message]) []store.Receipt {
-	t.Helper()
 	receipts, err := t.Store.Append(t.ctx(), batch)
 	t.must(err)
 	return receipts
@@ -79,12 +112,9 @@ func (t *T) appendBatch(batch store.Batch[pawl.Message]) []store.Receipt {
 
 // put appends messages that must all be stored, and returns their ids.
 func (t *T) put(msgs ...pawl.Message) []string {
-	t.Helper()
 	var ids []string
 	for i, r := range t.append(msgs...) {
-		if r.Err != nil || r.DuplicateOf != "" || r.ID == "" {
-			t.Fatalf("message %d was not stored: %+v", i, r)
-		}
+		t.check(r.Err == nil && r.DuplicateOf == "" && r.ID != "", "message %d was not stored: %+v", i, r)
 		ids = append(ids, r.ID)
 	}
 	return ids
@@ -92,7 +122,6 @@ func (t *T) put(msgs ...pawl.Message) []string {
 
 // lane appends keyed messages, one call each, so that their order is certain.
 func (t *T) lane(key string, bodies ...string) {
-	t.Helper()
 	for _, b := range bodies {
 		t.put(t.keyed(key, b))
 	}
@@ -100,13 +129,11 @@ func (t *T) lane(key string, bodies ...string) {
 
 // claim claims up to n messages of the topic, whole runs.
 func (t *T) claim(n int) []pawl.Delivery {
-	t.Helper()
 	return t.claimRun(n, 0)
 }
 
 // claimRun claims up to n messages in runs of at most run.
 func (t *T) claimRun(n, run int) []pawl.Delivery {
-	t.Helper()
 	return t.claimWith(store.Lease{For: lease, Suspects: store.MaxSuspects},
 		store.Want{Topic: t.Topic, Limit: n, Run: run})
 }
@@ -114,7 +141,6 @@ func (t *T) claimRun(n, run int) []pawl.Delivery {
 // heads claims the first messages of n lanes, one by one: how many lanes a claim
 // gives is up to the store.
 func (t *T) heads(n int) []pawl.Delivery {
-	t.Helper()
 	var ds []pawl.Delivery
 	for range n {
 		ds = append(ds, t.claimRun(1, 1)...)
@@ -123,7 +149,6 @@ func (t *T) heads(n int) []pawl.Delivery {
 }
 
 func (t *T) claimWith(l store.Lease, wants ...store.Want) []pawl.Delivery {
-	t.Helper()
 	ds, err := t.Store.Claim(t.ctx(), wants, l)
 	t.must(err)
 	return ds
@@ -131,17 +156,13 @@ func (t *T) claimWith(l store.Lease, wants ...store.Want) []pawl.Delivery {
 
 // claimOne claims one message, which must be there.
 func (t *T) claimOne() pawl.Delivery {
-	t.Helper()
 	ds := t.claim(1)
-	if len(ds) != 1 {
-		t.Fatalf("claim gave %d deliveries; want 1", len(ds))
-	}
+	t.check(len(ds) == 1, "claim gave %d deliveries; want 1", len(ds))
 	return ds[0]
 }
 
 // claims fails unless a claim of everything gives exactly these bodies, in order.
 func (t *T) claims(bodies ...string) []pawl.Delivery {
-	t.Helper()
 	ds := t.claim(100)
 	t.wantBodies(ds, bodies...)
 	return ds
@@ -149,37 +170,30 @@ func (t *T) claims(bodies ...string) []pawl.Delivery {
 
 // claimsMany fails unless a claim of up to limit messages gives so many.
 func (t *T) claimsMany(limit, want int) {
-	t.Helper()
-	if got := len(t.claim(limit)); got != want {
-		t.Fatalf("claimed %d messages of topic %q; want %d", got, t.Topic, want)
-	}
+	got := len(t.claim(limit))
+	t.check(got == want, "claimed %d messages of topic %q; want %d", got, t.Topic, want)
 }
 
 // claimed appends messages with these bodies, and claims them.
 func (t *T) claimed(bodies ...string) []pawl.Delivery {
-	t.Helper()
 	t.put(each(bodies, t.msg)...)
 	return t.claims(bodies...)
 }
 
 // claimedRun appends to a lane, and claims what it appended.
 func (t *T) claimedRun(key string, bodies ...string) []pawl.Delivery {
-	t.Helper()
 	t.lane(key, bodies...)
 	return t.claims(bodies...)
 }
 
 // wantCounts fails unless a delivery says that it is that attempt, after so many rescues.
 func (t *T) wantCounts(d pawl.Delivery, attempt, rescues int) {
-	t.Helper()
-	if d.Attempt != attempt || d.Rescues != rescues {
-		t.Fatalf("message %q: attempt %d, %d rescues; want %d and %d", d.Body, d.Attempt, d.Rescues, attempt, rescues)
-	}
+	t.check(d.Attempt == attempt && d.Rescues == rescues, "message %q: attempt %d, %d rescues; want %d and %d", d.Body,
+		d.Attempt, d.Rescues, attempt, rescues)
 }
 
 // closedFor fails if something can be claimed before that long is over, and goes on when it is.
 func (t *T) closedFor(d time.Duration) {
-	t.Helper()
 	t.nothing()
 	t.Advance(d - 30*time.Second)
 	t.nothing()
@@ -188,15 +202,12 @@ func (t *T) closedFor(d time.Duration) {
 
 // nothing fails if a claim gives something.
 func (t *T) nothing() {
-	t.Helper()
 	t.claims()
 }
 
 func (t *T) wantBodies(ds []pawl.Delivery, bodies ...string) {
-	t.Helper()
-	if got := bodiesOf(ds); !slices.Equal(got, bodies) {
-		t.Fatalf("claimed %q; want %q", got, bodies)
-	}
+	got := bodiesOf(ds)
+	t.check(slices.Equal(got, bodies), "claimed %q; want %q", got, bodies)
 }
 
 func bodiesOf(ds []pawl.Delivery) []string {
@@ -205,13 +216,11 @@ func bodiesOf(ds []pawl.Delivery) []string {
 
 // settle settles and returns what was refused.
 func (t *T) settle(items ...store.Settlement) []store.Refusal {
-	t.Helper()
 	return t.settleBatch(store.NewBatch(items...))
 }
 
 // settleBatch settles a batch, in a call that must succeed, and returns what was refused.
 func (t *T) settleBatch(batch store.Batch[store.Settlement]) []store.Refusal {
-	t.Helper()
 	refused, err := t.Store.Settle(t.ctx(), batch)
 	t.must(err)
 	return refused
@@ -219,26 +228,21 @@ func (t *T) settleBatch(batch store.Batch[store.Settlement]) []store.Refusal {
 
 // settled settles, and nothing may be refused.
 func (t *T) settled(items ...store.Settlement) {
-	t.Helper()
 	t.wantItems(t.settle(items...))
 }
 
 // wantItems fails unless exactly these items of a settle were refused, and returns the refusals.
 func (t *T) wantItems(refused []store.Refusal, items ...int) []store.Refusal {
-	t.Helper()
 	var got []int
 	for _, r := range refused {
 		got = append(got, r.Index)
 	}
-	if !slices.Equal(got, items) {
-		t.Fatalf("settle refused items %v: %v; want %v", got, refused, items)
-	}
+	t.check(slices.Equal(got, items), "settle refused items %v: %v; want %v", got, refused, items)
 	return refused
 }
 
 // wantLost fails unless exactly these items of a settle were refused, as lost.
 func (t *T) wantLost(refused []store.Refusal, items ...int) {
-	t.Helper()
 	for _, r := range t.wantItems(refused, items...) {
 		t.wantErr(r.Err, pawl.ErrLeaseLost)
 	}
@@ -246,31 +250,26 @@ func (t *T) wantLost(refused []store.Refusal, items ...int) {
 
 // ack acks deliveries, which must succeed.
 func (t *T) ack(ds ...pawl.Delivery) {
-	t.Helper()
 	t.settled(verdicts(store.Ack, ds)...)
 }
 
 // retry settles as failed, to be tried again after that long.
 func (t *T) retry(d pawl.Delivery, after time.Duration) {
-	t.Helper()
 	t.settled(retrying(d, after, 0))
 }
 
 // kill settles as failed for good.
 func (t *T) kill(d pawl.Delivery, reason string) {
-	t.Helper()
 	t.fails(d, store.Dead, failure(reason))
 }
 
 // fails settles with that verdict and failure.
 func (t *T) fails(d pawl.Delivery, v store.Verdict, f store.Failure) {
-	t.Helper()
 	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: v, Failure: f})
 }
 
 // release gives back.
 func (t *T) release(d pawl.Delivery, after time.Duration) {
-	t.Helper()
 	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Release, After: after})
 }
 
@@ -290,13 +289,11 @@ func failure(reason string) store.Failure {
 
 // hold acks and keeps the lane closed for that long.
 func (t *T) hold(d pawl.Delivery, pause time.Duration) {
-	t.Helper()
 	t.settled(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Hold: pause})
 }
 
 // emit acks and emits.
 func (t *T) emit(d pawl.Delivery, msgs ...pawl.Message) {
-	t.Helper()
 	t.settled(emitting(d, msgs...))
 }
 
@@ -306,7 +303,6 @@ func emitting(d pawl.Delivery, msgs ...pawl.Message) store.Settlement {
 
 // lost fails unless every item of a settle is refused as lost.
 func (t *T) lost(items ...store.Settlement) {
-	t.Helper()
 	var all []int
 	for i := range items {
 		all = append(all, i)

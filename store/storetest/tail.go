@@ -109,12 +109,10 @@ var tailSentences = []Sentence{
 			t.settled(verdict(ds[0], store.Ack), throttled)
 			t.Advance(2 * time.Minute)
 			d := t.claims("a")[0]
-			if d.ID != id || string(d.Key) != "k" || d.Headers["h"] != "v" || !d.EnqueuedAt.Equal(first.EnqueuedAt) {
-				t.Fatalf("%+v came back as %+v", first, d)
-			}
-			if d.Attempt != 2 || d.Throttles != 1 || d.Rescues != 0 {
-				t.Fatalf("attempt %d, %d throttles, %d rescues; want 2, 1, 0", d.Attempt, d.Throttles, d.Rescues)
-			}
+			t.check(d.ID == id && string(d.Key) == "k" && d.Headers["h"] == "v" && d.EnqueuedAt.Equal(first.EnqueuedAt),
+				"%+v came back as %+v", first, d)
+			t.check(d.Attempt == 2 && d.Throttles == 1 && d.Rescues == 0,
+				"attempt %d, %d throttles, %d rescues; want 2, 1, 0", d.Attempt, d.Throttles, d.Rescues)
 			t.near("what a waited", d.Waited, 4*time.Minute)
 		}},
 	{Text: "A retry at the tail keeps the rank of its message.",
@@ -137,18 +135,15 @@ var tailSentences = []Sentence{
 			now := t.storeNow()
 			t.settled(retrying(t.claimRun(1, 1)[0], 5*time.Minute, 10*time.Minute))
 			r := t.inState(id, store.Delayed)
-			if r.Attempts != 1 || len(r.History) != 1 || r.Reason != "failed" || r.Rank != before.Rank {
-				t.Fatalf("%+v", r)
-			}
+			t.check(r.Attempts == 1 && len(r.History) == 1 && r.Reason == "failed" && r.Rank == before.Rank, "%+v", r)
 			t.near("the time of the retry", r.NotBefore.Sub(now), 5*time.Minute)
 			t.near("the time on record", r.History[0].NextAt.Sub(now), 5*time.Minute)
 			t.Advance(6 * time.Minute)
 			t.nothing()
 			t.Advance(5 * time.Minute)
 			t.claims("b", "a")
-			if r = t.inState(id, store.Leased); r.Attempts != 1 || len(r.History) != 1 {
-				t.Fatalf("%+v", r)
-			}
+			r = t.inState(id, store.Leased)
+			t.check(r.Attempts == 1 && len(r.History) == 1, "%+v", r)
 		}},
 	{Text: "OldestWaiting finds what was retried at the tail, behind younger messages, too.",
 		Name: "TailRetryIsOldest", Needs: needs(store.CanFigures), Test: func(t *T) {
@@ -166,14 +161,13 @@ var tailSentences = []Sentence{
 			t.wantBodies(ds, "b")
 			t.retry(ds[0], 10*time.Minute)
 			t.wantBodies(t.claims("c", "a")[1:], "a")
-			if got := t.stats(); got.OldestWaiting != 0 || got.Delayed != 1 {
-				t.Fatalf("the oldest of none has waited %v, %d are delayed", got.OldestWaiting, got.Delayed)
-			}
+			got := t.stats()
+			t.check(got.OldestWaiting == 0 && got.Delayed == 1, "the oldest of none has waited %v, %d are delayed",
+				got.OldestWaiting, got.Delayed)
 		}},
 	{Text: "A delivery says whether a retry of it goes to the tail, as the topic has it when it is claimed.",
 		Name: "TailIsToldWithTheDelivery", Test: func(t *T) {
 			told := func(want bool) {
-				t.Helper()
 				t.put(t.keyed("k", "a"), t.msg("b"))
 				ds := t.claims("a", "b")
 				if ds[0].Tail != want || ds[1].Tail {
@@ -228,9 +222,7 @@ var tailSentences = []Sentence{
 			t.expire()
 			t.ack(t.claims("b")...)
 			d := t.claims("a")
-			if d[0].Rescues != store.SuspectAfter {
-				t.Fatalf("%d rescues; want %d", d[0].Rescues, store.SuspectAfter)
-			}
+			t.check(d[0].Rescues == store.SuspectAfter, "%d rescues; want %d", d[0].Rescues, store.SuspectAfter)
 			t.ack(d...)
 			t.claims("c")
 		}},
@@ -238,18 +230,15 @@ var tailSentences = []Sentence{
 		Name: "TailIsDeclared", Test: func(t *T) {
 			d := store.Declaration{Name: t.Topic, Tail: new(true)}
 			want := t.declare(d)
-			if !want.Tail || want.Version != 1 {
-				t.Fatalf("declared %+v", want)
-			}
+			t.check(want.Tail && want.Version == 1, "declared %+v", want)
 			for _, again := range []store.Declaration{d, {}, {Park: new(false)}} {
 				t.declare(again)
 			}
 			t.put(t.msg("a"))
 			err := errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: t.Topic, Tail: new(false)}))
 			t.conflict(err)
-			if text := fmt.Sprint(err); !strings.Contains(text, "retry is tail, not head") {
-				t.Fatalf("%s", text)
-			}
+			text := fmt.Sprint(err)
+			t.check(strings.Contains(text, "retry is tail, not head"), "%s", text)
 			t.invalid(errOf(t.topics().Declare(t.ctx(), store.Declaration{Name: "other", Tail: new(true), Park: new(true)})))
 			parks := want
 			parks.Park = true
@@ -277,7 +266,6 @@ var tailSentences = []Sentence{
 }
 
 func (t *T) tailing() {
-	t.Helper()
 	t.declare(store.Declaration{Tail: new(true)})
 }
 

@@ -23,9 +23,8 @@ var topicSentences = []Sentence{
 	{Text: "Declare creates the topic with what is stated; a zero field states nothing and gets the default.",
 		Name: "DeclareCreates", Test: func(t *T) {
 			want := t.allStated(store.OrderNone, time.Minute, 1)
-			if got := t.declare(stating(want)); got != want {
-				t.Fatalf("declared %+v; want %+v", got, want)
-			}
+			got := t.declare(stating(want))
+			t.check(got == want, "declared %+v; want %+v", got, want)
 			t.wantSettings(want)
 			t.Topic += "2"
 			want = store.NewTopic(t.Topic)
@@ -39,9 +38,8 @@ var topicSentences = []Sentence{
 			want := t.declare(d)
 			for _, again := range []store.Declaration{d, {}, {Deadline: time.Minute},
 				{Order: store.OrderNone, Retain: new(time.Hour)}} {
-				if got := t.declare(again); got != want {
-					t.Fatalf("declared again %+v; want %+v", got, want)
-				}
+				got := t.declare(again)
+				t.check(got == want, "declared again %+v; want %+v", got, want)
 			}
 			t.put(t.msg("a"))
 			t.declare(d)
@@ -60,9 +58,8 @@ var topicSentences = []Sentence{
 				want.Deadline, want.Ageing = cmp.Or(d.Deadline, want.Deadline), cmp.Or(d.Ageing, want.Ageing)
 				want.Park, want.Retain = *cmp.Or(d.Park, &want.Park), *cmp.Or(d.Retain, &want.Retain)
 				want.Version++
-				if got := t.declare(d); got != want {
-					t.Fatalf("declared %+v; want %+v", got, want)
-				}
+				got := t.declare(d)
+				t.check(got == want, "declared %+v; want %+v", got, want)
 				t.wantSettings(want)
 			}
 			t.conflict(errOf(t.topics().Declare(t.ctx(), store.Declaration{
@@ -74,9 +71,8 @@ var topicSentences = []Sentence{
 		Name: "DeclareAfterAppend", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.declare(store.Declaration{}) // states nothing
-			if v := t.settings().Version; v != 0 {
-				t.Fatalf("version %d of a topic that nobody has declared", v)
-			}
+			v := t.settings().Version
+			t.check(v == 0, "version %d of a topic that nobody has declared", v)
 			want := t.allStated(store.OrderKey, time.Minute, 1)
 			t.declare(stating(want))
 			t.wantSettings(want)
@@ -90,9 +86,8 @@ var topicSentences = []Sentence{
 			t.wantSettings(store.NewTopic(t.Topic))
 			t.ack(t.claims("a")...)
 			t.unordered()
-			if got := t.settings(); got.Order != store.OrderNone || got.Version != 1 {
-				t.Fatalf("settings %+v", got)
-			}
+			got := t.settings()
+			t.check(got.Order == store.OrderNone && got.Version == 1, "settings %+v", got)
 		}},
 	{Text: "Alter changes settings if the topic is still at that version, and counts the version up; ErrConflict otherwise.",
 		Name: "AlterComparesTheVersion", Test: func(t *T) {
@@ -100,9 +95,7 @@ var topicSentences = []Sentence{
 			want := t.allStated(store.OrderNone, time.Hour, at.Version)
 			got := t.alter(want)
 			want.Version++
-			if got != want {
-				t.Fatalf("altered to %+v; want %+v", got, want)
-			}
+			t.check(got == want, "altered to %+v; want %+v", got, want)
 			t.wantSettings(want)
 			for _, v := range []int64{at.Version, want.Version + 1, 0} {
 				stale := store.NewTopic(t.Topic)
@@ -117,9 +110,8 @@ var topicSentences = []Sentence{
 			at := t.declare(d)
 			at.Deadline = time.Hour
 			t.alter(at)
-			if got := t.declare(d); got.Deadline != time.Minute || got.Version != at.Version+2 {
-				t.Fatalf("declared %+v", got)
-			}
+			got := t.declare(d)
+			t.check(got.Deadline == time.Minute && got.Version == at.Version+2, "declared %+v", got)
 		}},
 	{Text: "Order changes only while the topic is empty; ErrConflict otherwise.",
 		Name: "OrderChangesOnEmptyOnly", Test: func(t *T) {
@@ -168,9 +160,9 @@ var topicSentences = []Sentence{
 			t.put(t.msg("a"))
 			at.Deadline = time.Minute
 			t.alter(at)
-			if d := t.claimOne(); d.Deadline != time.Minute || d.LeaseFor != time.Minute {
-				t.Fatalf("leased for %v with a deadline of %v", d.LeaseFor, d.Deadline)
-			}
+			d := t.claimOne()
+			t.check(d.Deadline == time.Minute && d.LeaseFor == time.Minute, "leased for %v with a deadline of %v",
+				d.LeaseFor, d.Deadline)
 			t.Advance(61 * time.Second)
 			t.claims("a")
 		}},
@@ -196,9 +188,9 @@ var topicSentences = []Sentence{
 			}
 			t.wantSettings(at)
 			all, err := t.topics().Stats(t.ctx())
-			if t.must(err); slices.ContainsFunc(all, func(st store.TopicStats) bool { return st.Name != t.Topic }) {
-				t.Fatalf("a refused declaration left a topic: %+v", all)
-			}
+			t.must(err)
+			t.check(!slices.ContainsFunc(all, func(st store.TopicStats) bool { return st.Name != t.Topic }),
+				"a refused declaration left a topic: %+v", all)
 		}},
 	{Text: "A paused topic hands nothing out; what is leased goes on; appends are taken; other topics are not concerned.",
 		Name: "PauseStopsClaims", Test: func(t *T) {
@@ -208,9 +200,8 @@ var topicSentences = []Sentence{
 			t.nothing()
 			t.put(t.msg("d"))
 			t.nothing()
-			if lost := t.extendLosing(lease, d); len(lost) > 0 {
-				t.Fatal("a lease was lost by a pause")
-			}
+			lost := t.extendLosing(lease, d)
+			t.check(len(lost) == 0, "a lease was lost by a pause")
 			t.ack(d)
 			t.Advance(time.Hour)
 			t.nothing()
@@ -248,9 +239,8 @@ var topicSentences = []Sentence{
 			t.nothing()
 			t.Advance(10 * time.Hour)
 			t.nothing()
-			if p := t.stats().Paused; p == nil || !p.Until.IsZero() && p.Until.Sub(p.Since) < pawl.MaxDelay {
-				t.Fatalf("pause %+v", p)
-			}
+			p := t.stats().Paused
+			t.check(p != nil && (p.Until.IsZero() || p.Until.Sub(p.Since) >= pawl.MaxDelay), "pause %+v", p)
 			t.resume()
 			t.claims("a")
 		}},
@@ -272,9 +262,8 @@ var topicSentences = []Sentence{
 			t.put(t.msg("a"))
 			t.must(t.topics().Pause(t.ctx(), t.Topic, time.Hour, "ann\x00", "the \xff downstream"))
 			p := t.stats().Paused
-			if p == nil || p.By != store.Text("ann\x00") || p.Reason != store.Text("the \xff downstream") {
-				t.Fatalf("pause %+v", p)
-			}
+			t.check(p != nil && p.By == store.Text("ann\x00") && p.Reason == store.Text("the \xff downstream"),
+				"pause %+v", p)
 			t.near("the pause", p.Until.Sub(p.Since), time.Hour)
 			t.near("the time from the append to the pause", p.Since.Sub(t.storeNow()), 0)
 			t.pause(0)
@@ -297,46 +286,37 @@ func stating(to store.Topic) store.Declaration {
 }
 
 func (t *T) settings() store.Topic {
-	t.Helper()
 	got, err := t.topics().Topic(t.ctx(), t.Topic)
 	t.must(err)
 	return got
 }
 
 func (t *T) wantSettings(want store.Topic) {
-	t.Helper()
-	if got := t.settings(); got != want {
-		t.Fatalf("settings %+v\nwant     %+v", got, want)
-	}
+	got := t.settings()
+	t.check(got == want, "settings %+v\nwant     %+v", got, want)
 }
 
 // conflict fails unless err is one.
 func (t *T) conflict(err error) {
-	t.Helper()
 	t.wantErr(err, store.ErrConflict)
 }
 
 func (t *T) pause(d time.Duration) {
-	t.Helper()
 	t.must(t.topics().Pause(t.ctx(), t.Topic, d, "ann", "why not"))
 }
 
 // notPaused fails if the figures tell of a pause.
 func (t *T) notPaused() {
-	t.Helper()
-	if p := t.stats().Paused; p != nil {
-		t.Fatalf("paused: %+v", p)
-	}
+	p := t.stats().Paused
+	t.check(p == nil, "paused: %+v", p)
 }
 
 func (t *T) resume() {
-	t.Helper()
 	t.must(t.topics().Resume(t.ctx(), t.Topic))
 }
 
 // storeNow is when, by the store's clock, a message of another topic is stored.
 func (t *T) storeNow() time.Time {
-	t.Helper()
 	t.put(pawl.Message{Topic: "clock"})
 	ds := t.claimWith(store.Lease{For: lease}, store.Want{Topic: "clock", Limit: 1})
 	t.ack(ds...)

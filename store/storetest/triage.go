@@ -21,9 +21,8 @@ var triageSentences = []Sentence{
 			t.kill(t.heads(1)[0], "dead")
 			t.noneRefused(t.triage().ReplayKeeping(t.ctx(), "", ids...))
 			r := t.inState(ids[0], store.Waiting)
-			if r.Attempts != 3 || r.Rescues != 0 || r.Replays != 1 || len(r.History) != 4 {
-				t.Fatalf("%d attempts, %d rescues, %d replays, history %+v", r.Attempts, r.Rescues, r.Replays, r.History)
-			}
+			t.check(r.Attempts == 3 && r.Rescues == 0 && r.Replays == 1 && len(r.History) == 4,
+				"%d attempts, %d rescues, %d replays, history %+v", r.Attempts, r.Rescues, r.Replays, r.History)
 			ds := t.claims("b", "a") // at the tail
 			t.wantCounts(ds[1], 4, 0)
 			t.ack(ds[0])
@@ -53,9 +52,8 @@ var triageSentences = []Sentence{
 			at := t.storeNow()
 			t.resolve("it was paid by hand", ids[1])
 			r := t.get(ids[1])
-			if by := r.Resolved; by == nil || by.By != "me" || by.Note != "it was paid by hand" {
-				t.Fatalf("resolved: %+v", by)
-			}
+			by := r.Resolved
+			t.check(by != nil && by.By == "me" && by.Note == "it was paid by hand", "resolved: %+v", by)
 			t.near("the time of resolving", r.Resolved.At.Sub(at), 0)
 			r.Resolved = nil
 			t.sameRecord(r, was)
@@ -68,13 +66,11 @@ var triageSentences = []Sentence{
 				whole := t.deadLetters(f)
 				t.wantRecords(whole, c.want...)
 				f.Brief = true
-				if got := len(t.deadLetters(f)); got != len(c.want) {
-					t.Fatalf("%d in brief; want %q", got, c.want)
-				}
+				got := len(t.deadLetters(f))
+				t.check(got == len(c.want), "%d in brief; want %q", got, c.want)
 				f.Limit = 1
-				if got := idsOf(t.deadLetters(f)); !slices.Equal(got, idsOf(whole[:1])) {
-					t.Fatalf("the first is %q", got)
-				}
+				first := idsOf(t.deadLetters(f))
+				t.check(slices.Equal(first, idsOf(whole[:1])), "the first is %q", first)
 			}
 		}},
 	{Text: "The figures count resolved letters apart from those that are open.",
@@ -99,24 +95,20 @@ var triageSentences = []Sentence{
 			id := t.died(t.msg("a"), "K", "r")
 			t.resolve("first", id)
 			t.resolve("second", id)
-			if r := t.get(id).Resolved; r == nil || r.Note != "second" {
-				t.Fatalf("resolved: %+v", r)
-			}
+			r := t.get(id).Resolved
+			t.check(r != nil && r.Note == "second", "resolved: %+v", r)
 			for range 2 {
 				t.noneRefused(t.triage().Reopen(t.ctx(), id))
-				if r := t.get(id).Resolved; r != nil {
-					t.Fatalf("reopened, and resolved: %+v", r)
-				}
+				r := t.get(id).Resolved
+				t.check(r == nil, "reopened, and resolved: %+v", r)
 			}
 			t.resolve("third", id)
 			t.replay("", id)
-			if r := t.get(id).Resolved; r != nil {
-				t.Fatalf("replayed, and resolved: %+v", r)
-			}
+			r = t.get(id).Resolved
+			t.check(r == nil, "replayed, and resolved: %+v", r)
 			t.kill(t.claimOne(), "again")
-			if r := t.get(id).Resolved; r != nil {
-				t.Fatalf("dead again, and resolved: %+v", r)
-			}
+			r = t.get(id).Resolved
+			t.check(r == nil, "dead again, and resolved: %+v", r)
 		}},
 	{Text: "Resolve and Reopen refuse what is no dead letter with ErrNotFound, and see to the others.",
 		Name: "ResolveRefuses", Test: func(t *T) {
@@ -140,16 +132,13 @@ var triageSentences = []Sentence{
 			t.noneRefused(t.dead().Purge(t.ctx(), id))
 			t.bury(was)
 			r := t.get(id)
-			if r.Resolved == nil || r.Resolved.Note != "done" || r.Resolved.By != "me" ||
-				!r.Resolved.At.Equal(was.Resolved.At) {
-				t.Fatalf("resolved: %+v; want %+v", r.Resolved, was.Resolved)
-			}
+			t.check(r.Resolved != nil && r.Resolved.Note == "done" && r.Resolved.By == "me" &&
+				r.Resolved.At.Equal(was.Resolved.At), "resolved: %+v; want %+v", r.Resolved, was.Resolved)
 		}},
 }
 
 func (t *T) triage() store.DeadLetters { return t.dead() }
 
 func (t *T) resolve(note string, ids ...string) {
-	t.Helper()
 	t.noneRefused(t.triage().Resolve(t.ctx(), "me", note, ids...))
 }

@@ -40,14 +40,10 @@ var txSentences = []Sentence{
 			t.Tx(t, func(do appendTx) bool {
 				rs := t.putTx(do, t.unique("b", "u", pawl.Unique{}), t.unique("c", "v", pawl.Unique{}), pawl.Message{},
 					t.withID("mine", "d"))
-				if rs[0].DuplicateOf != first || rs[1].DuplicateOf != "" || rs[2].Err == nil || rs[3].ID != "mine" ||
-					rs[3].DuplicateOf != "" {
-					t.Fatalf("receipts %+v", rs)
-				}
+				t.check(rs[0].DuplicateOf == first && rs[1].DuplicateOf == "" && rs[2].Err != nil &&
+					rs[3].ID == "mine" && rs[3].DuplicateOf == "", "receipts %+v", rs)
 				again := t.putTx(do, t.unique("e", "v", pawl.Unique{}), t.withID("mine", "f"))
-				if again[0].DuplicateOf != rs[1].ID || again[1].DuplicateOf != "mine" {
-					t.Fatalf("receipts %+v", again)
-				}
+				t.check(again[0].DuplicateOf == rs[1].ID && again[1].DuplicateOf == "mine", "receipts %+v", again)
 				_, err := do(store.Batch[pawl.Message]{Items: make([]pawl.Message, store.MaxBatch+1)})
 				t.wantErr(err, store.ErrTooLarge)
 				return true
@@ -75,9 +71,8 @@ var txSentences = []Sentence{
 			t.lane("k", "a")
 			t.Tx(t, func(do appendTx) bool {
 				t.putTx(do, t.keyed("k", "tx"), t.msg("own"), pawl.Message{Topic: "new", Body: []byte("x")})
-				if r := t.putTx(do, taken)[0]; r.DuplicateOf != first {
-					t.Fatalf("receipt %+v; want a duplicate of %s", r, first)
-				}
+				r := t.putTx(do, taken)[0]
+				t.check(r.DuplicateOf == first, "receipt %+v; want a duplicate of %s", r, first)
 				t.duplicate(first, taken)
 				t.ack(u)
 				t.lane("k", "b")
@@ -142,9 +137,8 @@ var txSentences = []Sentence{
 					got = append(got, bodiesOf(ds)...)
 					return len(got) == 5
 				})
-				if !slices.Equal(got[:2], []string{"a", "b"}) || got[4] != "c" {
-					t.Fatalf("with a limit of %d the order was %q; want what was given out before first", limit, got)
-				}
+				t.check(slices.Equal(got[:2], []string{"a", "b"}) && got[4] == "c",
+					"with a limit of %d the order was %q; want what was given out before first", limit, got)
 			}
 		}},
 }
@@ -153,7 +147,6 @@ type appendTx = func(store.Batch[pawl.Message]) ([]store.Receipt, error)
 
 // putTx appends within the caller's transaction.
 func (t *T) putTx(do appendTx, msgs ...pawl.Message) []store.Receipt {
-	t.Helper()
 	rs, err := do(store.NewBatch(msgs...))
 	t.must(err)
 	return rs

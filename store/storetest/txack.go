@@ -9,13 +9,11 @@ import (
 
 // ackTx acks in a transaction of the caller; false if the backend does not.
 func (t *T) ackTx(d pawl.Delivery, commit bool, want error) bool {
-	t.Helper()
 	if t.AckTx == nil {
 		return false
 	}
-	if err := t.AckTx(t, d.Token, commit); !errors.Is(err, want) {
-		t.Fatalf("ack in a transaction: %v, want %v", err, want)
-	}
+	err := t.AckTx(t, d.Token, commit)
+	t.check(errors.Is(err, want), "ack in a transaction: %v, want %v", err, want)
 	return true
 }
 

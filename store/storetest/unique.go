@@ -20,10 +20,8 @@ var uniqueSentences = []Sentence{
 		Name: "UniqueWithinABatch", Test: func(t *T) {
 			rs := t.append(t.unique("a", "u", pawl.Unique{}), t.unique("b", "v", pawl.Unique{}),
 				t.unique("c", "u", pawl.Unique{}), t.msg("d"))
-			if rs[0].DuplicateOf != "" || rs[1].DuplicateOf != "" || rs[2].DuplicateOf != rs[0].ID ||
-				rs[3].DuplicateOf != "" {
-				t.Fatalf("receipts %+v; want the third a duplicate of the first", rs)
-			}
+			t.check(rs[0].DuplicateOf == "" && rs[1].DuplicateOf == "" && rs[2].DuplicateOf == rs[0].ID &&
+				rs[3].DuplicateOf == "", "receipts %+v; want the third a duplicate of the first", rs)
 			t.claims("a", "b", "d")
 		}},
 	{Text: "Without a scope a unique key counts within its topic.",
@@ -111,9 +109,7 @@ var uniqueSentences = []Sentence{
 			t.retry(d, 0)
 			t.duplicate(second, ring("x"))
 			ds := t.claims("a", "b")
-			if ds[0].Unique != (pawl.Unique{Key: "u", For: pawl.UntilClaimed}) {
-				t.Fatalf("unique key %+v", ds[0].Unique)
-			}
+			t.check(ds[0].Unique == (pawl.Unique{Key: "u", For: pawl.UntilClaimed}), "unique key %+v", ds[0].Unique)
 			third := t.put(ring("c"))[0]
 			t.ack(ds...)
 			t.duplicate(third, ring("x"))
@@ -149,9 +145,7 @@ var uniqueSentences = []Sentence{
 				other := own
 				other.ID = ""
 				for i, r := range t.append(other, own, own, other) {
-					if r.DuplicateOf != own.ID {
-						t.Fatalf("receipt %d: %+v; want a duplicate of %q", i, r, own.ID)
-					}
+					t.check(r.DuplicateOf == own.ID, "receipt %d: %+v; want a duplicate of %q", i, r, own.ID)
 				}
 			}
 			t.nothing()
@@ -163,9 +157,8 @@ var uniqueSentences = []Sentence{
 					pawl.Unique{Scope: "s" + string(k)}))
 			}
 			for _, k := range lookalikes() {
-				if rs := t.append(t.unique("again", string(k), pawl.Unique{})); rs[0].DuplicateOf == "" {
-					t.Fatalf("unique key %q was taken twice", k)
-				}
+				rs := t.append(t.unique("again", string(k), pawl.Unique{}))
+				t.check(rs[0].DuplicateOf != "", "unique key %q was taken twice", k)
 			}
 		}},
 	{Text: "A duplicate takes no unique key and no id, changes nothing of the winner, and is counted.",
@@ -177,17 +170,15 @@ var uniqueSentences = []Sentence{
 			m = t.unique("c", "w", pawl.Unique{})
 			m.ID = first
 			r := t.append(m)[0]
-			if r.ID != first || r.DuplicateOf != first {
-				t.Fatalf("receipt %+v; want a duplicate of %q by its id", r, first)
-			}
+			t.check(r.ID == first && r.DuplicateOf == first, "receipt %+v; want a duplicate of %q by its id", r, first)
 			t.ack(t.claims("a")...)
 			m = t.unique("d", "w", pawl.Unique{})
 			m.ID = "mine"
 			t.put(m)
 			t.claims("d")
-			if st := t.stats(); st.Duplicates != 2 || st.Appended != 2 {
-				t.Fatalf("%d duplicates, %d appended; want 2 and 2", st.Duplicates, st.Appended)
-			}
+			st := t.stats()
+			t.check(st.Duplicates == 2 && st.Appended == 2, "%d duplicates, %d appended; want 2 and 2", st.Duplicates,
+				st.Appended)
 		}},
 	{Text: "A replayed message has its unique key again.",
 		Name: "ReplayTakesTheKeyAgain", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
@@ -227,9 +218,7 @@ var uniqueSentences = []Sentence{
 			second := t.put(u)[0]
 			t.refusing(t.dead().Replay(t.ctx(), "", dead, ds[1].ID)).want(store.ErrConflict, dead)
 			t.claims("a", "other")
-			if len(t.deadLetters(store.DeadFilter{})) != 1 {
-				t.Fatal("the refused dead letter is gone")
-			}
+			t.check(len(t.deadLetters(store.DeadFilter{})) == 1, "the refused dead letter is gone")
 			t.duplicate(second, u)
 		}},
 }
@@ -243,9 +232,7 @@ func (t *T) unique(body, key string, u pawl.Unique) pawl.Message {
 
 // duplicate appends a message that must be refused in favour of winner.
 func (t *T) duplicate(winner string, m pawl.Message) {
-	t.Helper()
 	r := t.append(m)[0]
-	if r.DuplicateOf != winner || r.Err != nil || r.ID == "" || m.ID == "" && r.ID == winner {
-		t.Fatalf("receipt %+v; want a duplicate of %q under an id of its own", r, winner)
-	}
+	t.check(r.DuplicateOf == winner && r.Err == nil && r.ID != "" && (m.ID != "" || r.ID != winner),
+		"receipt %+v; want a duplicate of %q under an id of its own", r, winner)
 }

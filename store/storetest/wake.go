@@ -79,9 +79,7 @@ var wakeSentences = []Sentence{
 			t.woken(other)
 			select {
 			case _, open := <-ended:
-				if !open {
-					t.Fatal("the channel was closed")
-				}
+				t.check(open, "the channel was closed")
 			default:
 			}
 			t.wantErr(errOf(optional[store.Waker](t).Listen(cancelled(), t.Topic)), context.Canceled)
@@ -90,19 +88,15 @@ var wakeSentences = []Sentence{
 
 // listen listens to the test's topic, and empties the channel before it returns.
 func (t *T) listen(topics ...string) <-chan struct{} {
-	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	return t.listenUntil(ctx, topics...)
 }
 
 func (t *T) listenUntil(ctx context.Context, topics ...string) <-chan struct{} {
-	t.Helper()
 	ch, err := optional[store.Waker](t).Listen(ctx, topics...)
 	t.must(err)
-	if cap(ch) != 1 {
-		t.Fatalf("a channel of capacity %d", cap(ch))
-	}
+	t.check(cap(ch) == 1, "a channel of capacity %d", cap(ch))
 	select {
 	case <-ch: // a hint too many is allowed
 	default:
@@ -112,12 +106,9 @@ func (t *T) listenUntil(ctx context.Context, topics ...string) <-chan struct{} {
 
 // woken waits for a hint.
 func (t *T) woken(ch <-chan struct{}) {
-	t.Helper()
 	select {
 	case _, open := <-ch:
-		if !open {
-			t.Fatal("the channel was closed")
-		}
+		t.check(open, "the channel was closed")
 	case <-time.After(t.timeout):
 		t.Fatalf("no wake-up within %v", t.timeout)
 	}
