@@ -13,15 +13,14 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/bench/internal/command"
+	"github.com/pawl-dev/pawl/bench/internal/rounds"
 )
 
 // parallel is how many requests every arm has in flight.
@@ -30,17 +29,9 @@ const parallel = 16
 //go:embed spider.py
 var spider string
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "crawlbench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("crawlbench", run) }
 
-func command(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) error {
 	if len(args) == 2 { // an arm, started by the program itself
 		switch args[0] {
 		case "colly":
@@ -51,7 +42,7 @@ func command(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("crawlbench", flag.ContinueOnError)
 	pages := flags.Int("pages", 20_000, "pages of the site")
-	rounds := flags.Int("rounds", 3, "rounds: every arm in each")
+	times := flags.Int("rounds", 3, "rounds: every arm in each")
 	pawl := flags.String("pawl", "pawl", "the program")
 	scrapy := flags.String("scrapy", "", "the program; empty leaves it out")
 	if err := flags.Parse(args); err != nil {
@@ -71,49 +62,26 @@ func command(ctx context.Context, args []string) error {
 		return []string{*pawl, "crawl", s.url, "--allow-private", "--concurrency", n, "--per-host", n, "--cache", "off",
 			"--store", store, "-q"}
 	}
-	arms := []arm{
-		{"pawl", crawl("sqlite:crawl.db")}, {"colly", []string{self, "colly", s.url}},
-		{"pawl-memory", crawl("memory:")}, {"bare", []string{self, "bare", s.url}},
+	arm := func(name string, command ...string) rounds.Arm {
+		return rounds.Arm{Name: name, Measure: func(ctx context.Context) (float64, error) {
+			return s.measure(ctx, name, command)
+		}}
+	}
+	arms := []rounds.Arm{
+		arm("pawl", crawl("sqlite:crawl.db")...), arm("colly", self, "colly", s.url),
+		arm("pawl-memory", crawl("memory:")...), arm("bare", self, "bare", s.url),
 	}
 	if *scrapy != "" {
-		arms = append(arms, arm{"scrapy", []string{*scrapy, "runspider", "spider.py", "-a", "url=" + s.url,
-			"-s", "JOBDIR=job",
+		arms = append(arms, arm("scrapy", *scrapy, "runspider", "spider.py", "-a", "url="+s.url, "-s", "JOBDIR=job",
 			"-s", fmt.Sprintf("CONCURRENT_REQUESTS=%d", parallel),
 			"-s", fmt.Sprintf("CONCURRENT_REQUESTS_PER_DOMAIN=%d", parallel),
-			"-s", "DOWNLOAD_DELAY=0", "-s", "LOG_LEVEL=ERROR", "-O", "pages.jsonl"}})
+			"-s", "DOWNLOAD_DELAY=0", "-s", "LOG_LEVEL=ERROR", "-O", "pages.jsonl"))
 	}
-	rates := map[string][]float64{}
-	for round := range *rounds {
-		for i := range arms { // in an order that rotates
-			a := arms[(i+round)%len(arms)]
-			rate, err := s.measure(ctx, a)
-			if err != nil {
-				return fmt.Errorf("%s: %w", a.name, err)
-			}
-			rates[a.name] = append(rates[a.name], rate)
-			fmt.Printf("round %d  %-12s %8.0f pages/s\n", round+1, a.name, rate)
-		}
-	}
+	rates, err := rounds.Measure(ctx, "crawl", "pages/s", *times, arms)
 	for _, pair := range [][2]string{{"pawl", "colly"}, {"pawl", "scrapy"}, {"pawl-memory", "bare"}} {
-		compare(rates, pair[0], pair[1])
+		rates.Compare("crawl", pair[0], pair[1])
 	}
-	return nil
-}
-
-// compare prints the ratio of two arms, round by round: its median, the lowest and the highest.
-func compare(rates map[string][]float64, ours, theirs string) {
-	ratios := make([]float64, len(rates[theirs]))
-	for i := range ratios {
-		ratios[i] = rates[ours][i] / rates[theirs][i]
-	}
-	if len(ratios) > 0 {
-		fmt.Printf("%s to %s: %s\n", ours, theirs, meter.Spread(ratios))
-	}
-}
-
-type arm struct {
-	name    string
-	command []string
+	return err
 }
 
 // site is a web site of linked pages, which counts what is asked for.
@@ -153,7 +121,7 @@ func newSite(pages int) (*site, error) {
 func (s *site) close() { _ = s.server.Close() }
 
 // measure runs an arm in an empty folder, and wants every page to be asked for.
-func (s *site) measure(ctx context.Context, a arm) (float64, error) {
+func (s *site) measure(ctx context.Context, name string, command []string) (float64, error) {
 	for i := range s.asked {
 		s.asked[i].Store(false)
 	}
@@ -165,7 +133,7 @@ func (s *site) measure(ctx context.Context, a arm) (float64, error) {
 	if err := os.WriteFile(filepath.Join(dir, "spider.py"), []byte(spider), 0o600); err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, a.command[0], a.command[1:]...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = dir
 	began := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -180,8 +148,8 @@ func (s *site) measure(ctx context.Context, a arm) (float64, error) {
 	lines, err := os.ReadFile(filepath.Join(dir, "pages.jsonl"))
 	// The peers store some pages twice: two goroutines of Colly may find one link at the same time, and Scrapy asks for
 	// its first page again.
-	if got := bytes.Count(lines, []byte("\n")); err != nil || got < len(s.asked) && a.name != "bare" ||
-		got > len(s.asked) && strings.HasPrefix(a.name, "pawl") {
+	if got := bytes.Count(lines, []byte("\n")); err != nil || got < len(s.asked) && name != "bare" ||
+		got > len(s.asked) && strings.HasPrefix(name, "pawl") {
 		return 0, errors.Join(err, fmt.Errorf("%d pages in the file, want %d", got, len(s.asked)))
 	}
 	return float64(len(s.asked)) / took.Seconds(), nil

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -12,16 +10,16 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/pawl-dev/pawl/bench/internal/beside"
+	"github.com/pawl-dev/pawl/bench/internal/command"
+	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/store"
 )
 
 type settings struct {
@@ -29,17 +27,9 @@ type settings struct {
 	settle, measure time.Duration
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "idlebench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("idlebench", run) }
 
-func command(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) error {
 	var s settings
 	flags := flag.NewFlagSet("idlebench", flag.ContinueOnError)
 	flags.StringVar(&s.pawl, "pawl", "pawl", "the program")
@@ -65,14 +55,6 @@ func command(ctx context.Context, args []string) error {
 	return nil
 }
 
-// daemon is a process that waits for messages.
-type daemon struct {
-	cmd     *exec.Cmd
-	address string
-}
-
-var listens = regexp.MustCompile(`message=started .*listen=(\S+)`)
-
 // idle measures n processes over a store, and prints a line.
 func idle(ctx context.Context, s *settings, url string, n int) error {
 	dir, err := os.MkdirTemp("", "idlebench-")
@@ -80,27 +62,18 @@ func idle(ctx context.Context, s *settings, url string, n int) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	config := "auto_migrate: true\nlisten: 127.0.0.1:0\nstore: ${STORE}\ntopics: {idle: {handler: exec, command: cat}}\n"
-	if err := os.WriteFile(filepath.Join(dir, "pawl.yaml"), []byte(config), 0o600); err != nil {
-		return err
-	}
-	var all []*daemon
-	defer func() {
-		for _, d := range all {
-			_ = d.cmd.Process.Signal(syscall.SIGTERM)
-		}
-		for _, d := range all {
-			_ = d.cmd.Wait() // how it ends is not what is measured
-		}
-	}()
+	config := map[string]string{"pawl.yaml": "auto_migrate: true\nlisten: 127.0.0.1:0\nstore: ${STORE}\n" +
+		"topics: {idle: {handler: exec, command: cat}}\n"}
+	var all []*beside.Daemon
 	for range n {
-		d, err := start(s.pawl, dir, url)
+		d, err := beside.Up(s.pawl, dir, config, "STORE="+url)
 		if err != nil {
 			return err
 		}
+		defer d.Stop()
 		all = append(all, d)
 	}
-	if err := sleep(ctx, s.settle); err != nil {
+	if err := store.Sleep(ctx, s.settle); err != nil {
 		return err
 	}
 	before, err := look(ctx, all, url)
@@ -108,7 +81,7 @@ func idle(ctx context.Context, s *settings, url string, n int) error {
 		return err
 	}
 	began := time.Now()
-	if err := sleep(ctx, s.measure); err != nil {
+	if err := store.Sleep(ctx, s.measure); err != nil {
 		return err
 	}
 	after, err := look(ctx, all, url)
@@ -126,27 +99,6 @@ func idle(ctx context.Context, s *settings, url string, n int) error {
 	return nil
 }
 
-func start(pawl, dir, url string) (*daemon, error) {
-	cmd := exec.Command(pawl, "up")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "STORE="+url)
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	var said bytes.Buffer
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if m := listens.FindStringSubmatch(lines.Text()); m != nil {
-			go func() { _, _ = io.Copy(io.Discard, out) }()
-			return &daemon{cmd, m[1]}, nil
-		}
-		fmt.Fprintln(&said, lines.Text())
-	}
-	return nil, errors.Join(fmt.Errorf("pawl up ended: %s", said.String()), cmd.Wait())
-}
-
 // figures are totals at a moment.
 type figures struct {
 	calls, server float64
@@ -154,15 +106,15 @@ type figures struct {
 	cpu           time.Duration
 }
 
-func look(ctx context.Context, all []*daemon, url string) (figures, error) {
+func look(ctx context.Context, all []*beside.Daemon, url string) (figures, error) {
 	var f figures
 	for _, d := range all {
-		cpu, err := cpuOf(d.cmd.Process.Pid)
+		cpu, err := meter.CPU(d.Pid)
 		if err != nil {
 			return f, err
 		}
 		f.cpu += cpu
-		text, err := scrape(ctx, d.address)
+		text, err := scrape(ctx, d.Address)
 		if err != nil {
 			return f, err
 		}
@@ -179,18 +131,6 @@ func look(ctx context.Context, all []*daemon, url string) (figures, error) {
 	err = conn.QueryRow(ctx, `SELECT (xact_commit + xact_rollback)::float8 FROM pg_stat_database
 		WHERE datname = current_database()`).Scan(&f.server)
 	return f, errors.Join(err, conn.Close(ctx))
-}
-
-// cpuOf is user and system time of a process: fields 14 and 15 of its line, in hundredths of a second.
-func cpuOf(pid int) (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	system, err2 := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err, err2)
 }
 
 func scrape(ctx context.Context, address string) (string, error) {
@@ -215,13 +155,4 @@ func sum(text, name string) (total float64) {
 		}
 	}
 	return total
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -9,10 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
+	"github.com/pawl-dev/pawl/bench/internal/command"
 	"github.com/pawl-dev/pawl/bench/internal/harness"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 )
@@ -29,23 +28,18 @@ Run it in the folder bench; results are added to out/SUITE.jsonl.
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-	case errors.Is(err, errUsage):
-		fmt.Fprint(os.Stderr, usage)
-		os.Exit(2)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "pawlbench:", err)
-		os.Exit(1)
-	}
+	command.Main("pawlbench", func(ctx context.Context, args []string) error {
+		err := run(ctx, args)
+		if errors.Is(err, errUsage) && !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprint(os.Stderr, usage)
+		}
+		return err
+	})
 }
 
-var errUsage = errors.New("usage")
+const errUsage = command.Exit(2)
 
-func command(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}

@@ -5,13 +5,12 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/hex"
+	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // registers "pgx"
-	_ "github.com/mattn/go-sqlite3"    // registers "sqlite3"
 
 	"github.com/pawl-dev/pawl/bench/internal/harness"
 	"github.com/pawl-dev/pawl/outbox"
@@ -28,11 +27,11 @@ type database struct {
 	dir, url string
 	app      *sql.DB // the application's connections
 	store    store.Store
-	drop     func()
+	drop     func() error
 }
 
 func newDatabase(ctx context.Context, s *settings, name string) (d *database, err error) {
-	d = &database{drop: func() {}}
+	d = &database{drop: func() error { return nil }}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -41,17 +40,18 @@ func newDatabase(ctx context.Context, s *settings, name string) (d *database, er
 	if d.dir, err = os.MkdirTemp("", "projectbench"); err != nil {
 		return nil, err
 	}
-	driver, dsn := "sqlite3", ""
+	driver, dsn := "sqlite", "" // the store's own library
 	if name == "postgres" {
 		driver = "pgx"
-		if dsn, err = d.create(ctx, s.postgres); err != nil {
+		if dsn, d.drop, err = harness.Fresh(ctx, s.postgres); err != nil {
 			return nil, err
 		}
 		d.url = dsn
 		d.store, err = postgres.Open(ctx, postgres.Config{URL: dsn, AutoMigrate: true})
 	} else {
 		file := filepath.Join(d.dir, "app.db")
-		d.url, dsn = "sqlite:"+file, "file:"+file+"?_journal=WAL&_timeout=10000&_txlock=immediate&_synchronous=FULL"
+		d.url, dsn = "sqlite:"+file, "file:"+file+
+			"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=synchronous(FULL)"
 		d.store, err = sqlite.Open(ctx, sqlite.Config{Path: file})
 	}
 	if err != nil {
@@ -71,23 +71,6 @@ func newDatabase(ctx context.Context, s *settings, name string) (d *database, er
 	return d, err
 }
 
-func (d *database) create(ctx context.Context, at string) (string, error) {
-	u, err := url.Parse(at)
-	if err != nil {
-		return "", err
-	}
-	server, name := harness.Server{At: u}, unique()
-	if err := server.Create(ctx, name); err != nil {
-		return "", err
-	}
-	d.drop = func() {
-		if err := server.Drop(context.WithoutCancel(ctx), name); err != nil {
-			fmt.Fprintln(os.Stderr, "projectbench:", err)
-		}
-	}
-	return server.Address(name), nil
-}
-
 func (d *database) close() {
 	if d.app != nil {
 		_ = d.app.Close()
@@ -95,25 +78,35 @@ func (d *database) close() {
 	if d.store != nil {
 		_ = d.store.Close()
 	}
-	d.drop()
+	if err := d.drop(); err != nil {
+		fmt.Fprintln(os.Stderr, "projectbench:", err)
+	}
 	_ = os.RemoveAll(d.dir)
 }
 
 // insert puts changes into the outbox, in one transaction of the application.
 func (d *database) insert(ctx context.Context, from, n int) error {
+	changes := make([]outbox.Change, n)
+	for i := range changes {
+		changes[i] = change(from + i)
+	}
+	return d.inTx(ctx, func(tx *sql.Tx) error { return outbox.Insert(ctx, tx, changes...) })
+}
+
+// inTx runs a transaction of the application.
+func (d *database) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := d.app.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
-	changes := make([]outbox.Change, n)
-	for i := range changes {
-		changes[i] = outbox.Change{Projection: projection, DocID: id(from + i), Version: 1, Doc: document(from + i)}
-	}
-	if err := outbox.Insert(ctx, tx, changes...); err != nil {
-		return err
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
+}
+
+func change(n int) outbox.Change {
+	return outbox.Change{Projection: projection, DocID: id(n), Version: 1, Doc: document(n)}
 }
 
 func id(n int) string { return fmt.Sprintf("product-%d", n) }

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
-	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/bench/internal/rounds"
 	"github.com/pawl-dev/pawl/outbox"
 )
 
@@ -21,46 +20,27 @@ func inserts(ctx context.Context, s *settings, name string) error {
 		return err
 	}
 	d.app.SetMaxOpenConns(1) // one after the other
-	arms := []struct {
-		name string
-		do   func(tx *sql.Tx, n int) error
-	}{
-		{"plain INSERT", func(tx *sql.Tx, n int) error {
-			_, err := tx.ExecContext(ctx, "INSERT INTO plain (id, version, doc) VALUES ($1, $2, $3)", id(n), 1,
-				document(n))
-			return err
-		}},
-		{"outbox.Insert", func(tx *sql.Tx, n int) error {
-			return outbox.Insert(ctx, tx, outbox.Change{Projection: projection, DocID: id(n), Version: 1,
-				Doc: document(n)})
-		}},
-	}
-	var ratios []float64
-	count := max(s.rows/50, 1)
-	for round := range s.rounds {
-		var took [2]time.Duration
-		for i := range arms {
-			k := (i + round) % len(arms)
+	count, n := max(s.rows/50, 1), 0
+	arm := func(title string, do func(tx *sql.Tx, n int) error) rounds.Arm {
+		return rounds.Arm{Name: title, Measure: func(ctx context.Context) (float64, error) {
 			began := time.Now()
-			for n := range count {
-				tx, err := d.app.BeginTx(ctx, nil)
-				if err != nil {
-					return err
-				}
-				if err := arms[k].do(tx, round*count+n); err != nil {
-					_ = tx.Rollback()
-					return err
-				}
-				if err := tx.Commit(); err != nil {
-					return err
+			for range count {
+				n++
+				if err := d.inTx(ctx, func(tx *sql.Tx) error { return do(tx, n) }); err != nil {
+					return 0, err
 				}
 			}
-			took[k] = time.Since(began) / time.Duration(count)
-			fmt.Printf("%s, round %d  %-13s %6.0f µs a transaction\n", name, round+1, arms[k].name,
-				float64(took[k].Nanoseconds())/1000)
-		}
-		ratios = append(ratios, took[1].Seconds()/took[0].Seconds())
+			return time.Since(began).Seconds() * 1e6 / float64(count), nil
+		}}
 	}
-	fmt.Printf("%s, outbox.Insert to a plain INSERT: %s\n", name, meter.Spread(ratios))
-	return nil
+	took, err := rounds.Measure(ctx, name, "µs a transaction", s.rounds, []rounds.Arm{
+		arm("plain INSERT", func(tx *sql.Tx, n int) error {
+			const insert = "INSERT INTO plain (id, version, doc) VALUES ($1, $2, $3)"
+			_, err := tx.ExecContext(ctx, insert, id(n), 1, document(n))
+			return err
+		}),
+		arm("outbox.Insert", func(tx *sql.Tx, n int) error { return outbox.Insert(ctx, tx, change(n)) }),
+	})
+	took.Compare(name, "outbox.Insert", "plain INSERT")
+	return err
 }

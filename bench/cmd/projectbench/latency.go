@@ -30,7 +30,7 @@ func latency(ctx context.Context, s *settings, name string) error {
 	if err != nil {
 		return err
 	}
-	defer u.stop()
+	defer u.remove(ctx)
 	n := int(rate*float64(s.seconds)) / perCommit
 	committed := make(chan time.Time, n) // of transaction i
 	failed := make(chan error, 1)
@@ -51,7 +51,7 @@ func latency(ctx context.Context, s *settings, name string) error {
 		err = <-failed
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, u.log.String())
+		return fmt.Errorf("%w: %s", err, u.Said())
 	}
 	slices.Sort(waits)
 	at := func(p float64) float64 { return meter.Percentile(waits, p).Seconds() * 1000 }

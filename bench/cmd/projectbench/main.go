@@ -8,10 +8,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/pawl-dev/pawl/bench/internal/command"
 )
 
 type settings struct {
@@ -22,17 +22,9 @@ type settings struct {
 	claims                 []int
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "projectbench:", err)
-		os.Exit(1)
-	}
-}
+func main() { command.Main("projectbench", run) }
 
-func command(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) error {
 	var s settings
 	flags := flag.NewFlagSet("projectbench", flag.ContinueOnError)
 	flags.IntVar(&s.rows, "rows", 50_000, "rows of a round; inserts one by one are a fiftieth of that")

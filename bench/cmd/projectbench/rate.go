@@ -1,20 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/bench/internal/meter"
+	"github.com/pawl-dev/pawl/bench/internal/beside"
+	"github.com/pawl-dev/pawl/bench/internal/rounds"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -22,34 +19,23 @@ import (
 // rates compares the whole way with the bare loop, and with what the bare loop and the work-off make possible one after
 // the other.
 func rates(ctx context.Context, s *settings, name string) error {
-	arms := []struct {
-		name string
-		run  func(context.Context, *settings, string) (float64, error)
-	}{
-		{"raw", func(ctx context.Context, s *settings, _ string) (float64, error) { return bulkLoop(ctx, s) }},
-		{"work-off", workOff}, {"pawl", whole},
+	arm := func(title string, run func(context.Context, *settings, string) (float64, error)) rounds.Arm {
+		return rounds.Arm{Name: title, Measure: func(ctx context.Context) (float64, error) { return run(ctx, s, name) }}
 	}
-	var toRaw, toPossible []float64
-	for round := range s.rounds {
-		rate := map[string]float64{}
-		for i := range arms { // in an order that rotates
-			a := arms[(i+round)%len(arms)]
-			r, err := a.run(ctx, s, name)
-			if err != nil {
-				return fmt.Errorf("%s: %w", a.name, err)
-			}
-			rate[a.name] = r
-			fmt.Printf("%s, round %d  %-9s %8.0f rows/s\n", name, round+1, a.name, r)
-		}
-		possible := 1 / (1/rate["raw"] + 1/rate["work-off"])
-		toRaw = append(toRaw, rate["pawl"]/rate["raw"])
-		toPossible = append(toPossible, rate["pawl"]/possible)
-		if s.rate == 0 {
-			s.rate = rate["pawl"] / 4
-		}
+	rate, err := rounds.Measure(ctx, name, "rows/s", s.rounds,
+		[]rounds.Arm{arm("raw", bulkLoop), arm("work-off", workOff), arm("pawl", whole)})
+	if err != nil {
+		return err
 	}
-	fmt.Printf("%s, pawl to raw: %s\n", name, meter.Spread(toRaw))
-	fmt.Printf("%s, pawl to 1/(1/raw + 1/work-off): %s\n", name, meter.Spread(toPossible))
+	const possible = "1/(1/raw + 1/work-off)"
+	for i := range rate["raw"] {
+		rate[possible] = append(rate[possible], 1/(1/rate["raw"][i]+1/rate["work-off"][i]))
+	}
+	rate.Compare(name, "pawl", "raw")
+	rate.Compare(name, "pawl", possible)
+	if s.rate == 0 {
+		s.rate = rate["pawl"][0] / 4
+	}
 	return nil
 }
 
@@ -79,28 +65,24 @@ func workOff(ctx context.Context, s *settings, name string) (float64, error) {
 	}
 	c := &counting{done: make(chan struct{})}
 	c.left.Store(int64(s.rows))
-	w, err := dispatch.New(d.store, dispatch.Config{
-		Topics: []dispatch.Topic{{Name: projection + "." + outboxStage, Batch: c, BatchSize: batch,
-			Concurrency: parallel, Settings: store.Declaration{Name: projection + "." + outboxStage,
-				Order: store.OrderNone}}},
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	topic := projection + "." + outboxStage
+	began := time.Now()
+	stop, err := beside.Dispatcher(ctx, d.store, dispatch.Config{
+		Topics: []dispatch.Topic{{Name: topic, Batch: c, BatchSize: batch, Concurrency: parallel,
+			Settings: store.Declaration{Name: topic, Order: store.OrderNone}}},
 		Logger: slog.New(slog.DiscardHandler),
-	})
+	}, cancel)
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	began := time.Now()
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(ctx) }()
 	select {
 	case <-c.done:
-	case err := <-ended:
-		cancel()
-		return 0, err
+	case <-ctx.Done():
 	}
 	took := time.Since(began)
-	cancel()
-	if err := <-ended; err != nil && ctx.Err() == nil {
+	if err := errors.Join(context.Cause(ctx), stop(ctx)); err != nil {
 		return 0, err
 	}
 	return float64(s.rows) / took.Seconds(), nil
@@ -117,58 +99,38 @@ func whole(ctx context.Context, s *settings, name string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer u.stop()
+	defer u.remove(ctx)
 	if err := d.insert(ctx, 0, s.rows); err != nil {
 		return 0, err
 	}
 	began := time.Now()
 	if err := written(ctx, u.at, s.rows); err != nil {
-		return 0, fmt.Errorf("%w: %s", err, u.log.String())
+		return 0, fmt.Errorf("%w: %s", err, u.Said())
 	}
 	if err := searchable(ctx, u.at, s.rows); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
-	fmt.Printf("%s, CPU of pawl itself: %.1f µs a row\n", name, u.stop().Seconds()*1e6/float64(s.rows))
+	fmt.Printf("%s, CPU of pawl itself: %.1f µs a row\n", name, u.Stop().Seconds()*1e6/float64(s.rows))
 	return float64(s.rows) / took.Seconds(), nil
 }
 
 // upped is a running `pawl up`.
 type upped struct {
-	at   string // of the alias
-	log  bytes.Buffer
-	stop func() time.Duration // returns the CPU time of the process
+	*beside.Daemon
+	at string // of the alias
 }
 
 // up starts `pawl up` as it comes: nothing is configured but where things are.
 func (d *database) up(ctx context.Context, s *settings) (*upped, error) {
 	alias := unique()
-	u := &upped{at: s.search + "/" + alias}
 	config := fmt.Sprintf("store: %q\nlisten: 127.0.0.1:0\npipelines:\n  %s: {kind: project, mapping: mapping.json,\n"+
 		"    sink: {url: %q, index: %s}}\n", d.url, projection, s.search, alias)
-	for file, text := range map[string]string{"pawl.yaml": config, "mapping.json": mapping} {
-		if err := os.WriteFile(filepath.Join(d.dir, file), []byte(text), 0o600); err != nil {
-			return nil, err
-		}
-	}
-	program, err := filepath.Abs(s.pawl)
+	daemon, err := beside.Up(s.pawl, d.dir, map[string]string{"pawl.yaml": config, "mapping.json": mapping})
 	if err != nil {
 		return nil, err
 	}
-	if found, err := exec.LookPath(s.pawl); err == nil {
-		program, _ = filepath.Abs(found)
-	}
-	cmd := exec.CommandContext(ctx, program, "up")
-	cmd.Dir, cmd.Stderr = d.dir, &u.log
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	u.stop = sync.OnceValue(func() time.Duration {
-		_ = cmd.Process.Signal(os.Interrupt)
-		_ = cmd.Wait()
-		remove(ctx, u.at+"-000001")
-		return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	})
+	u := &upped{daemon, s.search + "/" + alias}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		err := ask(ctx, http.MethodGet, u.at+"/_count", "application/json", nil, nil)
 		if err == nil {
@@ -176,8 +138,14 @@ func (d *database) up(ctx context.Context, s *settings) (*upped, error) {
 			return u, nil
 		}
 		if time.Now().After(end) {
-			u.stop()
-			return nil, fmt.Errorf("no alias within a minute: %w: %s", err, u.log.String())
+			u.remove(ctx)
+			return nil, fmt.Errorf("no alias within a minute: %w: %s", err, u.Said())
 		}
 	}
+}
+
+// remove ends it, and takes its index away.
+func (u *upped) remove(ctx context.Context) {
+	u.Stop()
+	remove(ctx, u.at+"-000001")
 }

@@ -49,7 +49,7 @@ func ask(ctx context.Context, method, at, kind string, body []byte, into any) er
 
 // bulkLoop writes the documents of n rows with external versions, as fast as it goes, and returns how many a second
 // were searchable.
-func bulkLoop(ctx context.Context, s *settings) (float64, error) {
+func bulkLoop(ctx context.Context, s *settings, _ string) (float64, error) {
 	index := unique()
 	at := s.search + "/" + index
 	if err := ask(ctx, http.MethodPut, at, "application/json", []byte(mapping), nil); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/url"
@@ -215,10 +216,10 @@ func (s *slo) away(at *site, over store.Store, objective string, fault func() er
 type link struct {
 	address string
 	listen  net.Listener
+	frozen  sync.RWMutex // held for writing while it is
 
-	mu     sync.Mutex
-	frozen bool
-	conns  []net.Conn
+	mu    sync.Mutex
+	conns []net.Conn
 }
 
 func newLink(ctx context.Context, to string) (*link, error) {
@@ -249,38 +250,38 @@ func newLink(ctx context.Context, to string) (*link, error) {
 }
 
 func (k *link) pass(from, to net.Conn) {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		for k.isFrozen() {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if err == nil {
-			_, err = to.Write(buffer[:n])
-		}
-		if err != nil {
-			_ = from.Close()
-			_ = to.Close()
-			return
-		}
-	}
+	_, _ = io.Copy(thawed{k, to}, from)
+	k.frozen.RLock() // a frozen connection is not closed
+	defer k.frozen.RUnlock()
+	_, _ = from.Close(), to.Close()
 }
 
-func (k *link) isFrozen() bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.frozen
+// thawed writes while the link is not frozen.
+type thawed struct {
+	*link
+	to io.Writer
 }
 
-func (k *link) freeze() { k.mu.Lock(); k.frozen = true; k.mu.Unlock() }
+func (w thawed) Write(p []byte) (int, error) {
+	w.frozen.RLock()
+	defer w.frozen.RUnlock()
+	return w.to.Write(p)
+}
+
+func (k *link) freeze() { k.frozen.Lock() }
 
 func (k *link) thaw() {
+	k.breakAll()
+	k.frozen.Unlock()
+}
+
+func (k *link) breakAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, c := range k.conns {
 		_ = c.Close()
 	}
-	k.conns, k.frozen = nil, false
+	k.conns = nil
 }
 
-func (k *link) close() { k.thaw(); _ = k.listen.Close() }
+func (k *link) close() { k.breakAll(); _ = k.listen.Close() }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/beside"
+	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -140,13 +143,11 @@ func (s *slo) halfLoad(at *site) error {
 		return err
 	}
 	slices.Sort(half.took)
-	n, note := len(half.took), fmt.Sprintf("at %.0f msg/s", rate/2)
-	if n == 0 {
+	note := fmt.Sprintf("at %.0f msg/s", rate/2)
+	if len(half.took) == 0 {
 		return fmt.Errorf("nothing was carried out at half load")
 	}
-	milliseconds := func(share float64) float64 {
-		return float64(half.took[min(int(share*float64(n)), n-1)].Microseconds()) / 1000
-	}
+	milliseconds := func(share float64) float64 { return meter.Percentile(half.took, share).Seconds() * 1000 }
 	s.most("delivery p95, half load", at, 100, milliseconds(0.95), "ms", note)
 	s.most("delivery p99, half load", at, 250, milliseconds(0.99), "ms", note)
 	return nil
@@ -159,18 +160,9 @@ func (at *site) working(ctx context.Context, topic string, o dispatch.Observer, 
 
 func workingOn(ctx context.Context, on store.Store, topic string, lease time.Duration, call func(),
 	o dispatch.Observer, do func() error) error {
-	d, err := dispatcher(on, topic, lease, false, call, o)
+	stop, err := beside.Dispatcher(ctx, on, dispatching(topic, lease, false, call, o), func(error) {}) // stop says it, too
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	err = do()
-	cancel()
-	if failed := <-ended; err == nil {
-		err = failed
-	}
-	return err
+	return errors.Join(do(), stop(ctx))
 }

@@ -9,12 +9,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"runtime"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
+
+	"github.com/pawl-dev/pawl/bench/internal/command"
 )
 
 // row is one objective on one store. Met is nil where there is no target.
@@ -38,34 +38,30 @@ type slo struct {
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
-		if err := worker(); err != nil {
-			fmt.Fprintln(os.Stderr, "slo worker:", err)
-			os.Exit(1)
-		}
+		command.Main("slo worker", func(context.Context, []string) error { return worker() })
 		return
 	}
-	s := &slo{}
-	output := flag.String("o", "table", "table or json")
-	only := flag.String("store", "", "only this store: sqlite or postgres")
-	flag.IntVar(&s.messages, "messages", 20_000, "of each measurement of throughput")
-	flag.DurationVar(&s.load, "load", 10*time.Second, "how long half load lasts")
-	flag.DurationVar(&s.faults, "faults", time.Minute, "how long work goes on while workers are killed")
-	flag.Parse()
-	if flag.NArg() > 0 || *output != "table" && *output != "json" {
-		flag.Usage()
-		os.Exit(2)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	s.ctx = ctx
-	missed, err := s.run(*output, *only)
-	switch {
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
-	case missed:
-		os.Exit(7)
-	}
+	command.Main("slo", func(ctx context.Context, args []string) error {
+		s := &slo{ctx: ctx}
+		flags := flag.NewFlagSet("slo", flag.ContinueOnError)
+		output := flags.String("o", "table", "table or json")
+		only := flags.String("store", "", "only this store: sqlite or postgres")
+		flags.IntVar(&s.messages, "messages", 20_000, "of each measurement of throughput")
+		flags.DurationVar(&s.load, "load", 10*time.Second, "how long half load lasts")
+		flags.DurationVar(&s.faults, "faults", time.Minute, "how long work goes on while workers are killed")
+		if err := flags.Parse(args); err != nil {
+			return errors.Join(err, command.Exit(2))
+		}
+		if flags.NArg() > 0 || *output != "table" && *output != "json" {
+			flags.Usage()
+			return command.Exit(2)
+		}
+		missed, err := s.run(*output, *only)
+		if err == nil && missed {
+			err = command.Exit(7)
+		}
+		return err
+	})
 }
 
 func (s *slo) run(output, only string) (missed bool, err error) {

@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/harness"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -26,7 +23,7 @@ type site struct {
 
 // newSite makes a store of a kind.
 func newSite(ctx context.Context, name string) (*site, error) {
-	at, err := map[string]func() (*site, error){"sqlite": newSQLite, "postgres": newPostgres}[name]()
+	at, err := map[string]func(context.Context) (*site, error){"sqlite": newSQLite, "postgres": newPostgres}[name](ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,33 +35,14 @@ func newSite(ctx context.Context, name string) (*site, error) {
 	return at, nil
 }
 
-func newSQLite() (*site, error) {
+func newSQLite(context.Context) (*site, error) {
 	dir, err := os.MkdirTemp("", "pawl-slo-")
 	return &site{url: "sqlite:" + filepath.Join(dir, "pawl.db"), remove: func() error { return os.RemoveAll(dir) }}, err
 }
 
-func newPostgres() (*site, error) {
-	at := os.Getenv("PAWL_TEST_POSTGRES")
-	if at == "" {
-		return nil, errors.New("PAWL_TEST_POSTGRES is not set: make slo starts a server")
-	}
-	schema := "slo_" + strings.ReplaceAll(pawl.NewID(), "-", "")
-	u, err := url.Parse(at)
-	if err != nil {
-		return nil, err
-	}
-	q := u.Query()
-	q.Set("pawl_schema", schema)
-	u.RawQuery = q.Encode()
-	return &site{url: u.String(), server: true, remove: func() error {
-		ctx := context.Background()
-		c, err := pgx.Connect(ctx, at)
-		if err != nil {
-			return err
-		}
-		_, err = c.Exec(ctx, "DROP SCHEMA IF EXISTS "+schema+" CASCADE")
-		return errors.Join(err, c.Close(ctx))
-	}}, nil
+func newPostgres(ctx context.Context) (*site, error) {
+	address, drop, err := harness.Fresh(ctx, os.Getenv("PAWL_TEST_POSTGRES"))
+	return &site{url: address, server: true, remove: drop}, err
 }
 
 func (at *site) close() error { return errors.Join(at.store.Close(), at.remove()) }

@@ -16,7 +16,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/open"
-	"github.com/pawl-dev/pawl/store"
 )
 
 // How a worker behaves: it works until the topic is empty, for ever, or holds what it gets for ever.
@@ -44,7 +43,7 @@ func worker() error {
 	}
 	defer func() { _ = s.Close() }()
 	var last atomic.Int64
-	d, err := dispatcher(s, topic, lease, mode == empties, func() {
+	d, err := dispatch.New(s, dispatching(topic, lease, mode == empties, func() {
 		now := time.Now().UnixNano()
 		if was := last.Swap(now); mode == forever && now-was > int64(50*time.Millisecond) {
 			fmt.Println("works")
@@ -53,7 +52,7 @@ func worker() error {
 			fmt.Println("holds")
 			select {}
 		}
-	}, nil)
+	}, nil))
 	if err != nil {
 		return err
 	}
@@ -71,12 +70,11 @@ func worker() error {
 	return err
 }
 
-// dispatcher carries out a topic with a handler that does nothing but call.
-func dispatcher(s store.Store, topic string, lease time.Duration, untilEmpty bool, call func(),
-	o dispatch.Observer) (*dispatch.Dispatcher, error) {
+// dispatching is a dispatcher of a topic with a handler that does nothing but call.
+func dispatching(topic string, lease time.Duration, untilEmpty bool, call func(), o dispatch.Observer) dispatch.Config {
 	h := pawl.HandlerFunc(func(context.Context, *pawl.Delivery) error { call(); return nil })
-	return dispatch.New(s, dispatch.Config{UntilEmpty: untilEmpty, Observer: o, Logger: slog.New(slog.DiscardHandler),
-		Unregistered: true, Topics: []dispatch.Topic{{Name: topic, Handler: h, Lease: lease, Concurrency: 64}}})
+	return dispatch.Config{UntilEmpty: untilEmpty, Observer: o, Logger: slog.New(slog.DiscardHandler),
+		Unregistered: true, Topics: []dispatch.Topic{{Name: topic, Handler: h, Lease: lease, Concurrency: 64}}}
 }
 
 // process is a worker in a process of its own.

@@ -4,6 +4,7 @@ package arm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/pawl-dev/pawl/bench/internal/plan"
@@ -41,6 +42,18 @@ type Arm interface {
 	// Settings says in one line what was set: workers, batches, polling.
 	Settings() string
 	Close() error
+}
+
+// setUp opens an arm for as long as its schema is installed.
+func setUp(ctx context.Context, a Arm, install func() error) error {
+	if err := a.Open(ctx); err != nil {
+		return err
+	}
+	err := install()
+	if err != nil {
+		err = fmt.Errorf("install the schema: %w", err)
+	}
+	return errors.Join(err, a.Close())
 }
 
 // New returns the arm of that name for a work. target is the URL of its own PostgreSQL database, the path of its SQLite

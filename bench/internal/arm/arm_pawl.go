@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/beside"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
@@ -49,13 +50,10 @@ func newPawlSQLite(path string, ordered bool) *pawlArm {
 }
 
 func (p *pawlArm) Setup(ctx context.Context) error {
-	if err := p.Open(ctx); err != nil {
+	return setUp(ctx, p, func() error {
+		_, err := p.store.Declare(ctx, store.Declaration{Name: pawlTopic, Order: p.order})
 		return err
-	}
-	if _, err := p.store.Declare(ctx, store.Declaration{Name: pawlTopic, Order: p.order}); err != nil {
-		return fmt.Errorf("declare the topic: %w", err)
-	}
-	return p.Close()
+	})
 }
 
 func (p *pawlArm) Open(ctx context.Context) (err error) {
@@ -73,35 +71,12 @@ func appendTo(ctx context.Context, s store.Store, topic string, size int, jobs [
 	for i, j := range jobs {
 		msgs[i] = pawl.Message{Topic: topic, Key: j.Key, Body: body(j.Index, size)}
 	}
-	receipts, err := s.Append(ctx, store.NewBatch(msgs...))
-	if err != nil {
-		return fmt.Errorf("append %d messages: %w", len(jobs), err)
-	}
-	for _, r := range receipts {
-		if r.Err != nil || r.DuplicateOf != "" {
-			return fmt.Errorf("append message %s: duplicate of %q: %w", r.ID, r.DuplicateOf, r.Err)
-		}
-	}
-	return nil
+	return store.Send(ctx, s, msgs...)
 }
 
 func (p *pawlArm) Work(ctx context.Context, h Handler) (func(context.Context) error, error) {
-	return dispatched(ctx, p.store, dispatch.Topic{Name: pawlTopic, Concurrency: plan.PawlConcurrency, Handler: h.one()})
-}
-
-// dispatched runs a dispatcher over a store, as a program has it.
-func dispatched(ctx context.Context, s store.Store, t dispatch.Topic) (func(context.Context) error, error) {
-	d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{t}})
-	if err != nil {
-		return nil, fmt.Errorf("make a dispatcher: %w", err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
-	return func(context.Context) error {
-		cancel()
-		return <-ended
-	}, nil
+	t := dispatch.Topic{Name: pawlTopic, Concurrency: plan.PawlConcurrency, Handler: h.one()}
+	return beside.Dispatcher(ctx, p.store, dispatch.Config{Topics: []dispatch.Topic{t}}, h.Failed)
 }
 
 // one is a handler of messages.

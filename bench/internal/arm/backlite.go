@@ -28,13 +28,7 @@ func (b *backliteArm) workers() int {
 }
 
 func (b *backliteArm) Setup(ctx context.Context) error {
-	if err := b.Open(ctx); err != nil {
-		return err
-	}
-	if err := b.client.Install(); err != nil {
-		return fmt.Errorf("create backlite's schema: %w", err)
-	}
-	return b.Close()
+	return setUp(ctx, b, func() error { return b.client.Install() })
 }
 
 func (b *backliteArm) Open(context.Context) (err error) {

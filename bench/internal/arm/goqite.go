@@ -25,13 +25,10 @@ type goqiteArm struct {
 }
 
 func (g *goqiteArm) Setup(ctx context.Context) error {
-	if err := g.open(); err != nil {
+	return setUp(ctx, g, func() error {
+		_, err := g.db.ExecContext(ctx, goqiteSchema)
 		return err
-	}
-	if _, err := g.db.ExecContext(ctx, goqiteSchema); err != nil {
-		return fmt.Errorf("create goqite's schema: %w", err)
-	}
-	return g.Close()
+	})
 }
 
 func (g *goqiteArm) Open(context.Context) error {

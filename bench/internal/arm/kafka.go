@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/bench/internal/beside"
 	"github.com/pawl-dev/pawl/bench/internal/brokers"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/dispatch"
@@ -130,12 +131,15 @@ func (k *kafkaArm) Append(ctx context.Context, jobs []Job) error {
 }
 
 func (k *kafkaArm) Work(ctx context.Context, h Handler) (func(context.Context) error, error) {
+	dispatched := func(t dispatch.Topic) (func(context.Context) error, error) {
+		return beside.Dispatcher(ctx, k.store, dispatch.Config{Topics: []dispatch.Topic{t}}, h.Failed)
+	}
 	switch k.name {
 	case plan.PawlDispatch:
-		return dispatched(ctx, k.store, dispatch.Topic{Name: k.topic, Concurrency: plan.KafkaAtOnce, Handler: h.one()})
+		return dispatched(dispatch.Topic{Name: k.topic, Concurrency: plan.KafkaAtOnce, Handler: h.one()})
 	case plan.PawlBatch:
-		return dispatched(ctx, k.store, dispatch.Topic{Name: k.topic, Concurrency: plan.PawlBatches,
-			BatchSize: plan.PawlBatchSize, Batch: h.batch()})
+		return dispatched(dispatch.Topic{Name: k.topic, Concurrency: plan.PawlBatches, BatchSize: plan.PawlBatchSize,
+			Batch: h.batch()})
 	case plan.PawlStore:
 		return loops(ctx, plan.PawlLoops, h, func(ctx context.Context) error { return k.claimAndSettle(ctx, h) }), nil
 	case plan.PerPartition:

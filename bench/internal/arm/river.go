@@ -39,26 +39,25 @@ type riverArm struct {
 }
 
 func (r *riverArm) Setup(ctx context.Context) error {
-	pool, err := openPool(ctx, r.dsn)
-	if err != nil {
+	return setUp(ctx, r, func() error {
+		migrator, err := rivermigrate.New(riverpgxv5.New(r.pool), &rivermigrate.Config{
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err == nil {
+			_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+		}
 		return err
-	}
-	defer pool.Close()
-	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{
-		Logger: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		return fmt.Errorf("prepare River's schema: %w", err)
-	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return fmt.Errorf("create River's schema: %w", err)
-	}
-	return nil
 }
 
 func (r *riverArm) Open(ctx context.Context) (err error) {
-	if r.pool, err = openPool(ctx, r.dsn); err != nil {
-		return err
+	c, err := pgxpool.ParseConfig(r.dsn)
+	if err != nil {
+		return fmt.Errorf("read the server's address: %w", err)
+	}
+	c.MaxConns = plan.PoolConns
+	if r.pool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+		return fmt.Errorf("connect: %w", err)
 	}
 	r.worker = &riverWorker{}
 	workers := river.NewWorkers()
@@ -137,17 +136,4 @@ func (r *riverArm) Close() error {
 		r.pool.Close()
 	}
 	return nil
-}
-
-func openPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
-	c, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("read the server's address: %w", err)
-	}
-	c.MaxConns = plan.PoolConns
-	pool, err := pgxpool.NewWithConfig(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
-	}
-	return pool, nil
 }

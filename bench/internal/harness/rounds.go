@@ -21,6 +21,7 @@ import (
 	"github.com/pawl-dev/pawl/bench/internal/brokers"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
 	"github.com/pawl-dev/pawl/bench/internal/report"
+	"github.com/pawl-dev/pawl/bench/internal/rounds"
 )
 
 // Config says what to run and where.
@@ -81,8 +82,7 @@ func (c *Config) turn(arms []string, round int) []string {
 	if c.Arm != "" {
 		return []string{c.Arm}
 	}
-	at := round % len(arms)
-	return slices.Concat(arms[at:], arms[:at])
+	return rounds.Turn(arms, round)
 }
 
 func (c *Config) prepare(ctx context.Context) (err error) {

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // meterDatabase holds the extension that the meter reads the WAL with, so that
@@ -41,6 +44,16 @@ func (s Server) Create(ctx context.Context, database string, extensions ...strin
 		}
 	}
 	return nil
+}
+
+// Fresh makes an empty database of a name of its own, and returns its URL.
+func Fresh(ctx context.Context, at string) (address string, drop func() error, err error) {
+	u, err := url.Parse(at)
+	if err != nil || at == "" {
+		return "", nil, errors.New("no PostgreSQL server: PAWL_TEST_POSTGRES is not a postgres:// URL")
+	}
+	s, name := Server{u}, "bench_"+strings.ReplaceAll(pawl.NewID(), "-", "")
+	return s.Address(name), func() error { return s.Drop(context.WithoutCancel(ctx), name) }, s.Create(ctx, name)
 }
 
 // Drop drops a database. Only a superuser may end a worker of autovacuum that is

@@ -48,6 +48,12 @@ type process struct {
 	own, reaped time.Duration // CPU of itself, and of children that it waited for
 }
 
+// CPU is user and system time of a process.
+func CPU(pid int) (time.Duration, error) {
+	p, err := readProcess(pid)
+	return p.own, err
+}
+
 func readProcess(pid int) (process, error) {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

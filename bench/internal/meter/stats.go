@@ -2,7 +2,6 @@ package meter
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 )
@@ -15,11 +14,6 @@ func Percentile[T cmp.Ordered](sorted []T, p float64) (v T) {
 	}
 	rank := int(math.Ceil(p * float64(len(sorted))))
 	return sorted[min(max(rank, 1), len(sorted))-1]
-}
-
-// Spread is the median of values, with the lowest and the highest, as ratios are printed.
-func Spread(values []float64) string {
-	return fmt.Sprintf("%.2f× (%.2f–%.2f)", Median(values), slices.Min(values), slices.Max(values))
 }
 
 // Median of values, which it leaves as they are; 0 of nothing.

@@ -4,24 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // append times the insertion of n jobs.
-func (r *Run) append(ctx context.Context) (o Outcome, err error) {
-	if err := r.begin(ctx); err != nil {
-		return o, err
-	}
-	began := time.Now()
-	if err := r.fill(ctx, r.Work.N); err != nil {
-		return o, err
-	}
-	o.Ran(r.Work.N, began)
-	return o, errors.Join(r.Meter.End(ctx), r.stored(ctx, r.Work.N))
+func (r *Run) append(ctx context.Context) (Outcome, error) {
+	return r.inserted(ctx, r.Work.N, func() error { return r.fill(ctx, r.Work.N) })
 }
 
 // fill appends jobs 0 to n-1 in full batches, spread over the producers.
@@ -39,4 +33,30 @@ func (r *Run) fill(ctx context.Context, n int) error {
 		})
 	}
 	return g.Wait()
+}
+
+// paced is an open loop: a job is appended when it is due, by itself, whatever became of those before. Its time counts
+// from when it was due until it is durable.
+func (r *Run) paced(ctx context.Context) (Outcome, error) {
+	n, perTick := r.offered(r.Work.For), r.offered(plan.PacedTick)
+	took, errs := make([]time.Duration, n), make([]error, n)
+	o, err := r.inserted(ctx, n, func() error {
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range n {
+			due := began.Add(time.Duration(i/perTick) * plan.PacedTick)
+			if err := store.Sleep(ctx, time.Until(due)); err != nil {
+				return err
+			}
+			job := r.jobs(i, i+1)
+			all.Go(func() {
+				errs[i] = r.Arm.Append(ctx, job)
+				took[i] = time.Since(due)
+			})
+		}
+		all.Wait()
+		return errors.Join(errs...)
+	})
+	o.timed(took[min(r.offered(plan.PacedWarmUp), n/2):])
+	return o, err
 }

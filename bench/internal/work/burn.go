@@ -2,8 +2,6 @@ package work
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/pawl-dev/pawl/bench/internal/plan"
@@ -18,19 +16,8 @@ func (r *Run) burn(ctx context.Context) (o Outcome, err error) {
 	if err := r.Arm.Close(); err != nil {
 		return o, err
 	}
-	if err := r.begin(ctx); err != nil {
-		return o, err
-	}
 	t := newTrack(r.Work.N, r.Work.Keys, r.keyOf)
-	began := time.Now()
-	stop, err := r.Arm.Work(ctx, t.handler())
-	if err != nil {
-		return o, err
-	}
-	err = errors.Join(t.wait(ctx), r.drained(ctx, int(float64(r.Work.N)*plan.TailShare)))
-	o.Ran(r.Work.N, began)
-	err = errors.Join(err, r.Meter.End(ctx))
-	return o, errors.Join(err, r.finish(ctx, &o, t, stop))
+	return r.worked(ctx, t, t.handler(), int(float64(r.Work.N)*plan.TailShare), func() error { return nil })
 }
 
 func (r *Run) prefill(ctx context.Context, n int) error {
@@ -40,38 +27,28 @@ func (r *Run) prefill(ctx context.Context, n int) error {
 	return r.fill(ctx, n)
 }
 
-// drained waits until at most left jobs are not durably done.
-func (r *Run) drained(ctx context.Context, left int) error {
-	for {
-		n, err := r.Arm.Left(ctx)
-		if err != nil || n <= left {
-			return err
+// consume reads a topic that is there from its start to its end. The clock runs from the first record to the last, so
+// that joining a group is not in it; what was carried out is committed by the clock, later.
+func (r *Run) consume(ctx context.Context) (o Outcome, err error) {
+	wait := time.Sleep
+	if r.Work.Answered {
+		answered, done, err := answers(plan.KafkaAtOnce)
+		if err != nil {
+			return o, err
 		}
-		if err := sleep(ctx, plan.TailPoll); err != nil {
-			return fmt.Errorf("%d jobs are not settled: %w", n, err)
+		defer done()
+		wait = answered
+	}
+	t := newTrack(r.Work.N, r.Work.Keys, r.keyOf)
+	h := t.handler()
+	if r.Work.Takes > 0 {
+		h.Do = func(index int) {
+			t.begins()
+			wait(r.Work.Takes)
+			t.handle(index)
 		}
 	}
-}
-
-// finish stops the arm and checks that nothing was lost and nothing is left.
-func (r *Run) finish(ctx context.Context, o *Outcome, t *track, stop func(context.Context) error) error {
-	o.Repeated = int(t.repeated.Load())
-	if err := stop(ctx); err != nil {
-		return err
-	}
-	if err := t.check(r.ordered()); err != nil {
-		return err
-	}
-	return r.drained(ctx, 0)
-}
-
-func (r *Run) ordered() bool { return r.Work.Keys > 0 && r.Arm.Ordered() }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
-	}
+	o, err = r.worked(ctx, t, h, r.Work.N, func() error { return nil })
+	o.ran(r.Work.N, time.Duration(t.ended.Load()-t.began.Load()))
+	return o, err
 }

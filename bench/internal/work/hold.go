@@ -11,6 +11,7 @@ import (
 
 	"github.com/pawl-dev/pawl/bench/internal/arm"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // hold inserts and works at once: producers keep the backlog at a depth, so
@@ -23,9 +24,9 @@ func (r *Run) hold(ctx context.Context) (o Outcome, err error) {
 		return o, err
 	}
 	if r.Work.Pinned {
-		release, err := r.Pin(ctx)
-		if err != nil {
-			return o, err
+		release, failed := r.Pin(ctx)
+		if failed != nil {
+			return o, failed
 		}
 		defer func() { err = errors.Join(err, release()) }()
 	}
@@ -36,12 +37,14 @@ func (r *Run) hold(ctx context.Context) (o Outcome, err error) {
 	h.appended.Store(int64(r.Work.Depth))
 	h.next.Store(int64(r.Work.Depth))
 	began := time.Now()
-	stop, err := r.Arm.Work(ctx, arm.Handler{Do: func(int) { h.handled.Add(1) }})
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop, err := r.Arm.Work(ctx, arm.Handler{Do: func(int) { h.handled.Add(1) }, Failed: cancel})
 	if err != nil {
 		return o, err
 	}
 	o.Slices, err = h.keepUp(ctx)
-	o.Ran(int(h.handled.Load()), began)
+	o.ran(int(h.handled.Load()), time.Since(began))
 	err = errors.Join(err, r.Meter.End(ctx), stop(ctx))
 	return o, errors.Join(err, h.check(ctx, &o))
 }
@@ -59,17 +62,26 @@ func (b *backlog) keepUp(ctx context.Context) (slices []float64, err error) {
 	for range b.run.producers() {
 		g.Go(func() error { return b.produce(gctx, cancel) })
 	}
-	before, since := b.handled.Load(), time.Now()
+	rate := sampling(&b.handled)
 	for range int(b.run.Work.For / plan.Slice) {
-		if sleep(gctx, plan.Slice) != nil {
+		if store.Sleep(gctx, plan.Slice) != nil {
 			break // a producer failed: Wait says why
 		}
-		now, at := b.handled.Load(), time.Now()
-		slices = append(slices, perSecond(int(now-before), at.Sub(since)))
-		before, since = now, at
+		slices = append(slices, rate())
 	}
 	cancel()
 	return slices, g.Wait()
+}
+
+// sampling returns what a count grew by a second since the last call.
+func sampling(count *atomic.Int64) func() float64 {
+	before, since := count.Load(), time.Now()
+	return func() float64 {
+		now, at := count.Load(), time.Now()
+		rate := perSecond(int(now-before), at.Sub(since))
+		before, since = now, at
+		return rate
+	}
 }
 
 // produce appends while less than the depth is waiting. The end of ctx ends it
@@ -77,7 +89,7 @@ func (b *backlog) keepUp(ctx context.Context) (slices []float64, err error) {
 func (b *backlog) produce(ctx context.Context, cancel context.CancelFunc) error {
 	for ctx.Err() == nil {
 		if b.next.Load()-b.handled.Load() >= int64(b.run.Work.Depth) {
-			_ = sleep(ctx, time.Millisecond) // ends the loop when ctx is done
+			_ = store.Sleep(ctx, time.Millisecond) // ends the loop when ctx is done
 			continue
 		}
 		to := b.next.Add(plan.AppendBatch)

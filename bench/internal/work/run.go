@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl/bench/internal/arm"
 	"github.com/pawl-dev/pawl/bench/internal/meter"
 	"github.com/pawl-dev/pawl/bench/internal/plan"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // Run is one arm doing one work once. Its database is its own and empty.
@@ -48,26 +50,14 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 	if err := r.Arm.Setup(ctx); err != nil {
 		return o, err
 	}
-	switch r.Work.Kind {
-	case plan.Append:
-		o, err = r.append(ctx)
-	case plan.Burn:
-		o, err = r.burn(ctx)
-	case plan.Steady:
-		o, err = r.steady(ctx)
-	case plan.Hold:
-		o, err = r.hold(ctx)
-	case plan.Drill:
-		o, err = r.drill(ctx)
-	case plan.Lone:
-		o, err = r.lone(ctx)
-	case plan.Consume:
-		o, err = r.consume(ctx)
-	case plan.Paced:
-		o, err = r.paced(ctx)
-	default:
-		err = fmt.Errorf("no such kind of work: %q", r.Work.Kind)
+	do := map[plan.Kind]func(context.Context) (Outcome, error){
+		plan.Append: r.append, plan.Burn: r.burn, plan.Steady: r.steady, plan.Hold: r.hold, plan.Drill: r.drill,
+		plan.Lone: r.lone, plan.Consume: r.consume, plan.Paced: r.paced,
+	}[r.Work.Kind]
+	if do == nil {
+		return o, fmt.Errorf("no such kind of work: %q", r.Work.Kind)
 	}
+	o, err = do(ctx)
 	o.RSS = meter.PeakRSS()
 	if err = errors.Join(err, r.Arm.Close()); err != nil {
 		return o, err
@@ -79,10 +69,15 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 // Settings are those of the arm.
 func (r *Run) Settings() string { return r.Arm.Settings() }
 
-// Ran notes that n jobs were done since began.
-func (o *Outcome) Ran(n int, began time.Time) {
-	o.N, o.Elapsed = n, time.Since(began)
-	o.PerSecond = perSecond(n, o.Elapsed)
+// ran notes that n jobs were done in that time.
+func (o *Outcome) ran(n int, took time.Duration) {
+	o.N, o.Elapsed, o.PerSecond = n, took, perSecond(n, took)
+}
+
+// timed notes how long jobs waited.
+func (o *Outcome) timed(waits []time.Duration) {
+	slices.Sort(waits)
+	o.Timed, o.P50, o.P99 = true, meter.Percentile(waits, 0.50), meter.Percentile(waits, 0.99)
 }
 
 func (r *Run) tidy(ctx context.Context) error {
@@ -130,6 +125,73 @@ func (r *Run) jobs(from, to int) []arm.Job {
 		batch = append(batch, r.job(i))
 	}
 	return batch
+}
+
+// offered is how many jobs a rate comes to in a time.
+func (r *Run) offered(d time.Duration) int { return int(float64(r.Work.Rate) * d.Seconds()) }
+
+// inserted is the frame of the kinds that only insert: it times do, and wants n jobs to be stored.
+func (r *Run) inserted(ctx context.Context, n int, do func() error) (o Outcome, err error) {
+	if err := r.begin(ctx); err != nil {
+		return o, err
+	}
+	began := time.Now()
+	if err := do(); err != nil {
+		return o, err
+	}
+	o.ran(n, time.Since(began))
+	if err := r.Meter.End(ctx); err != nil {
+		return o, err
+	}
+	stored, err := r.Arm.Left(ctx)
+	if err == nil && stored != n {
+		err = fmt.Errorf("%d of %d jobs are stored", stored, n)
+	}
+	return o, err
+}
+
+// worked is the frame of the kinds that work jobs off: h is told of them while do goes on, and the clock ends when all
+// are executed and at most left of them are to be settled. It checks that nothing was lost and nothing is left.
+func (r *Run) worked(ctx context.Context, t *track, h arm.Handler, left int, do func() error) (o Outcome, err error) {
+	if err := r.begin(ctx); err != nil {
+		return o, err
+	}
+	began := time.Now()
+	stop, err := r.Arm.Work(ctx, h)
+	if err != nil {
+		return o, err
+	}
+	if err = do(); err == nil {
+		err = t.wait(ctx)
+	}
+	if err == nil {
+		err = r.drained(ctx, left)
+	}
+	o.ran(int(t.want), time.Since(began))
+	if err = errors.Join(err, r.Meter.End(ctx)); err == nil {
+		err = r.drained(ctx, 0)
+	}
+	o.Repeated = int(t.repeated.Load())
+	if err = errors.Join(err, stop(ctx)); err == nil {
+		err = t.check(r.Work.Keys > 0 && r.Arm.Ordered())
+	}
+	if err == nil {
+		err = r.drained(ctx, 0)
+	}
+	return o, err
+}
+
+// drained waits until at most left jobs are not durably done.
+func (r *Run) drained(ctx context.Context, left int) error {
+	for {
+		n, err := r.Arm.Left(ctx)
+		if err != nil || n <= left {
+			return err
+		}
+		if err := store.Sleep(ctx, plan.TailPoll); err != nil {
+			return fmt.Errorf("%d jobs are not settled: %w", n, err)
+		}
+	}
 }
 
 func perSecond(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/bench/internal/arm"
-	"github.com/pawl-dev/pawl/bench/internal/meter"
 )
 
 // track notes which jobs were executed, when, and in which order per key.
@@ -108,16 +106,14 @@ func (t *track) wait(ctx context.Context) error {
 	}
 }
 
-// pickup returns p50 and p99 of the time from append returned to handler
-// started, from job first on. A handler that started before its append returned
-// counts as zero. All jobs were executed and all appends have returned.
-func (t *track) pickup(first int) (p50, p99 time.Duration) {
+// pickups are the times from append returned to handler started, from job first on. A handler that started before its
+// append returned counts as zero. All jobs were executed and all appends have returned.
+func (t *track) pickups(first int) []time.Duration {
 	waits := make([]time.Duration, 0, len(t.runs)-first)
 	for i := first; i < len(t.runs); i++ {
 		waits = append(waits, max(0, t.started[i]-t.appended[i]))
 	}
-	slices.Sort(waits)
-	return meter.Percentile(waits, 0.50), meter.Percentile(waits, 0.99)
+	return waits
 }
 
 // check reports what must never happen. ordered says whether the arm promises

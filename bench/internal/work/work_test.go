@@ -91,8 +91,9 @@ func TestPickupCountsFromTheAppend(t *testing.T) {
 	ms := time.Millisecond
 	tr.appended = []time.Duration{0, 10 * ms, 20 * ms, 30 * ms}
 	tr.started = []time.Duration{900 * ms, 13 * ms, 19 * ms, 29 * ms} // the first is warm-up, the last two began early
-	if p50, p99 := tr.pickup(1); p50 != 0 || p99 != 3*ms {
-		t.Errorf("pickup = %v, %v; want 0, 3ms", p50, p99)
+	var o Outcome
+	if o.timed(tr.pickups(1)); o.P50 != 0 || o.P99 != 3*ms {
+		t.Errorf("pickup = %v, %v; want 0, 3ms", o.P50, o.P99)
 	}
 }
 
