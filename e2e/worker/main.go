@@ -32,11 +32,10 @@ import (
 
 // delivery is what a line on stdin holds.
 type delivery struct {
-	ID, Topic, Token string
-	Key              *string
-	Attempt          int
-	Body             string
-	BodyBase64       []byte `json:"body_base64"`
+	ID, Topic, Token, Key string
+	Attempt               int
+	Body                  string
+	BodyBase64            []byte `json:"body_base64"`
 }
 
 // plain is the body as the journal has it: itself where it is a short text in a
@@ -110,7 +109,7 @@ func (w *worker) run(folder string) (err error) {
 		return err
 	}
 	if err := w.journal.Write(journal.Line{What: journal.Up, ID: strconv.Itoa(os.Getpid()),
-		Token: "-", Verdict: strconv.Itoa(os.Getppid())}); err != nil {
+		Verdict: strconv.Itoa(os.Getppid())}); err != nil {
 		return err
 	}
 	slots := make(chan struct{}, w.parallel)
@@ -139,11 +138,7 @@ func (w *worker) run(folder string) (err error) {
 
 // carryOut does what d asks for, then what the odds say.
 func (w *worker) carryOut(d *delivery) {
-	key := ""
-	if d.Key != nil {
-		key = *d.Key
-	}
-	at := journal.Line{ID: d.ID, Token: d.Token, Attempt: d.Attempt, Key: key}
+	at := journal.Line{ID: d.ID, Token: d.Token, Attempt: d.Attempt, Key: d.Key}
 	start := at
 	start.What, start.Body = journal.Start, d.plain()
 	w.note(start)

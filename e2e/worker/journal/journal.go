@@ -10,11 +10,10 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 	"unsafe"
@@ -28,14 +27,14 @@ const (
 	Dying = "dying" // it is about to kill itself, or its parent, over a delivery
 )
 
-// Line is one thing that a worker did. No field holds a space.
+// Line is one thing that a worker did.
 type Line struct {
 	What    string
 	At      time.Duration // of [Now]
 	ID      string
 	Token   string
 	Attempt int
-	Key     string // "-" without one
+	Key     string
 	Verdict string // of an End: ack, retry, dead or release
 	Body    string // of a Start: as the message has it
 }
@@ -67,54 +66,29 @@ func Create(folder string) (*Writer, error) {
 
 // Write stamps l with the time and appends it.
 func (w *Writer) Write(l Line) error {
-	key, verdict, body := l.Key, l.Verdict, l.Body
-	for _, field := range []*string{&key, &verdict, &body} {
-		if *field == "" {
-			*field = "-"
-		}
+	l.At = Now()
+	b, err := json.Marshal(l)
+	if err == nil {
+		_, err = w.file.Write(append(b, '\n'))
 	}
-	b := make([]byte, 0, 160)
-	b = fmt.Appendf(b, "%s %d %s %s %d %s %s %s\n", l.What, Now(), l.ID, l.Token, l.Attempt, key, verdict, body)
-	_, err := w.file.Write(b)
 	return err
 }
 
 // Read returns the lines of a file. A last line without an end, of a writer that
 // died in the middle of it, is left out.
-func Read(file string) ([]Line, error) {
+func Read(file string) (lines []Line, err error) {
 	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var lines []Line
 	for row := range bytes.Lines(data) {
 		if row[len(row)-1] != '\n' {
 			break
 		}
-		l, err := parse(string(row[:len(row)-1]))
-		if err != nil {
+		var l Line
+		if err := json.Unmarshal(row, &l); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		lines = append(lines, l)
 	}
-	return lines, nil
-}
-
-func parse(row string) (Line, error) {
-	f := strings.SplitN(row, " ", 8)
-	if len(f) != 8 {
-		return Line{}, fmt.Errorf("%d fields in %q", len(f), row)
-	}
-	at, err := strconv.ParseInt(f[1], 10, 64)
-	if err != nil {
-		return Line{}, err
-	}
-	attempt, err := strconv.Atoi(f[4])
-	if err != nil {
-		return Line{}, err
-	}
-	return Line{What: f[0], At: time.Duration(at), ID: f[2], Token: f[3], Attempt: attempt, Key: f[5], Verdict: f[6],
-		Body: f[7]}, nil
+	return lines, err
 }
 
 // ReadAll returns the lines of all files in folder.

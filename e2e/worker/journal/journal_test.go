@@ -18,8 +18,8 @@ func TestReadWhatWasWritten(t *testing.T) {
 	}
 	before := journal.Now()
 	want := []journal.Line{
-		{What: journal.Start, ID: "a", Token: "1.2.3", Attempt: 4, Key: "k", Verdict: "-", Body: `{"n":1}`},
-		{What: journal.End, ID: "a", Token: "1.2.3", Attempt: 4, Key: "-", Verdict: "ack", Body: "-"},
+		{What: journal.Start, ID: "a", Token: "1.2.3", Attempt: 4, Key: "k", Body: `{"n":1}`},
+		{What: journal.End, ID: "a", Token: "1.2.3", Attempt: 4, Verdict: "ack"},
 	}
 	for _, l := range want {
 		if err := w.Write(l); err != nil {
@@ -43,14 +43,14 @@ func TestReadWhatWasWritten(t *testing.T) {
 
 func TestReadTornLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "1-1.journal")
-	if err := os.WriteFile(file, []byte("start 5 a t 1 k - -\nend 6 a t 1 k a"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(`{"What":"start","At":5}`+"\n"+`{"What":"end","At":6`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got, err := journal.Read(file)
 	if err != nil || len(got) != 1 || got[0].At != 5 {
 		t.Fatal(got, err)
 	}
-	if err := os.WriteFile(file, []byte("start 5 a\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("{\"What\":\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := journal.Read(file); err == nil {
