@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -19,18 +18,16 @@ import (
 
 // Rig is one scenario's store, and what it needs to look at it.
 type Rig struct {
-	testing.TB
-	in    *storetest.Instance
-	store store.Store
-	mu    sync.Mutex // of random
-	rand  *rand.Rand
+	*storetest.T
+	mu   sync.Mutex // of random
+	rand *rand.Rand
 
 	clockMu sync.Mutex
 	clock   time.Time // the store's clock, if the harness drives it; zero: it runs by itself
 }
 
 const (
-	lease   = time.Second      // of leases that are to end, or to be kept
+	mortal  = time.Second      // of leases that end soon after their process, or are to be kept
 	calm    = 20 * time.Second // of leases that must not end, however busy the machine is
 	patient = 60 * time.Second // how long anything is waited for
 	deadMax = 4                // attempts
@@ -38,18 +35,17 @@ const (
 
 var errBroken = errors.New("broken")
 
-func newRig(t *testing.T, in *storetest.Instance) *Rig {
-	t.Helper()
+func newRig(t *storetest.T) *Rig {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	r := &Rig{TB: t, in: in, store: in.Store, rand: rand.New(rand.NewPCG(seed, 0))}
+	r := &Rig{T: t, rand: rand.New(rand.NewPCG(seed, 0))}
 	r.keepTime()
 	return r
 }
 
 // keepTime drives the clock of a store whose harness gave it a manual one.
 func (r *Rig) keepTime() {
-	if r.in.Advance == nil || r.clockRuns() {
+	if r.Advance == nil || r.clockRuns() {
 		return
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -74,7 +70,7 @@ func (r *Rig) keepTime() {
 func (r *Rig) advance(by time.Duration) {
 	r.clockMu.Lock()
 	defer r.clockMu.Unlock()
-	r.in.Advance(by)
+	r.Advance(by)
 	r.clock = r.clock.Add(by)
 }
 
@@ -100,14 +96,13 @@ func (r *Rig) clockRuns() bool {
 func (r *Rig) storeTime() time.Time {
 	time.Sleep(5 * time.Millisecond)
 	r.append(pawl.Message{Topic: "clock"})
-	ds, err := r.store.Claim(r.Context(), []store.Want{{Topic: "clock", Limit: 1}}, store.Lease{For: time.Minute})
+	ds, err := r.Store.Claim(r.Context(), []store.Want{{Topic: "clock", Limit: 1}}, store.Lease{For: time.Minute})
 	if err != nil || len(ds) != 1 {
 		r.Fatalf("claim: %d deliveries, %v", len(ds), err)
 	}
 	done := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}
-	if _, err := r.store.Settle(r.Context(), store.NewBatch(done)); err != nil {
-		r.Fatal(err)
-	}
+	_, err = r.Store.Settle(r.Context(), store.NewBatch(done))
+	r.must(err)
 	return ds[0].EnqueuedAt
 }
 
@@ -119,18 +114,9 @@ func (r *Rig) random(n int) int {
 }
 
 func (r *Rig) append(msgs ...pawl.Message) {
-	r.Helper()
 	for len(msgs) > 0 {
 		n := min(len(msgs), 1000)
-		receipts, err := r.store.Append(context.Background(), store.NewBatch(msgs[:n]...))
-		if err != nil {
-			r.Fatal(err)
-		}
-		for _, rc := range receipts {
-			if rc.Err != nil || rc.DuplicateOf != "" {
-				r.Fatalf("append: %+v", rc)
-			}
-		}
+		r.must(store.Send(context.Background(), r.Store, msgs[:n]...))
 		msgs = msgs[n:]
 	}
 }
@@ -142,46 +128,31 @@ type engine struct {
 	done chan error
 }
 
-// topic is the configuration of one topic whose leases do not end.
-func topic(name string, concurrency int, h pawl.HandlerFunc) dispatch.Topic {
-	return dispatch.Topic{Name: name, Handler: h, Concurrency: concurrency, Lease: calm}
-}
-
-// mortal is a topic whose leases end soon after their process.
-func mortal(name string, concurrency int, h pawl.HandlerFunc) dispatch.Topic {
+// topic is the configuration of one topic with leases of that length.
+func topic(name string, lease time.Duration, concurrency int, h pawl.HandlerFunc) dispatch.Topic {
 	return dispatch.Topic{Name: name, Handler: h, Concurrency: concurrency, Lease: lease}
 }
 
 // quick is the policy of every scenario: little patience.
-func quick(t testing.TB) policy.Policy {
-	p, err := policy.NewMatrix(nil, policy.Rule{
-		ID: "quick", MaxAttempts: deadMax, Backoff: policy.Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+var quick = policy.Rule{
+	ID: "quick", MaxAttempts: deadMax, Backoff: policy.Backoff{Base: time.Millisecond, Max: 20 * time.Millisecond},
 }
 
 // start runs a dispatcher of these topics on s until it is stopped, at the latest at the
 // end of the scenario.
 func (r *Rig) start(s store.Store, topics ...dispatch.Topic) *engine {
-	r.Helper()
 	return r.startWith(s, dispatch.Config{Topics: topics})
 }
 
 func (r *Rig) startWith(s store.Store, c dispatch.Config) *engine {
-	r.Helper()
 	if c.Policy == nil {
-		c.Policy = quick(r)
+		p, err := policy.NewMatrix(nil, quick)
+		r.must(err)
+		c.Policy = p
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = slog.New(slog.DiscardHandler)
 	d, err := dispatch.New(s, c)
-	if err != nil {
-		r.Fatal(err)
-	}
+	r.must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	e := &engine{Dispatcher: d, stop: stop, done: make(chan error, 1)}
 	go func() { e.done <- d.Run(ctx) }()
@@ -189,16 +160,21 @@ func (r *Rig) startWith(s store.Store, c dispatch.Config) *engine {
 	return e
 }
 
-// end drains a dispatcher and returns what Run returned.
-func (r *Rig) end(e *engine) error {
-	r.Helper()
+// end drains a dispatcher.
+func (r *Rig) end(e *engine) {
 	e.stop()
-	return r.ended(e)
+	r.must(r.ended(e))
 }
 
-// ended waits for Run to return by itself.
+// dies waits for the end of a dispatcher that was killed.
+func (r *Rig) dies(e *engine) {
+	if err := r.ended(e); !errors.Is(err, dispatch.ErrKilled) {
+		r.Fatalf("%v", err)
+	}
+}
+
+// ended waits for Run to return by itself, and returns its error.
 func (r *Rig) ended(e *engine) error {
-	r.Helper()
 	select {
 	case err := <-e.done:
 		return err
@@ -210,15 +186,11 @@ func (r *Rig) ended(e *engine) error {
 
 // finish runs a dispatcher until nothing is left.
 func (r *Rig) finish(topics ...dispatch.Topic) {
-	r.Helper()
-	if err := r.ended(r.startWith(r.store, dispatch.Config{UntilEmpty: true, Topics: topics})); err != nil {
-		r.Fatal(err)
-	}
+	r.must(r.ended(r.startWith(r.Store, dispatch.Config{UntilEmpty: true, Topics: topics})))
 }
 
 // until waits for something to come true.
 func (r *Rig) until(what string, ok func() bool) {
-	r.Helper()
 	for end := time.Now().Add(patient); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			r.Fatalf("timed out waiting: %s; %+v", what, r.stats())
@@ -228,15 +200,9 @@ func (r *Rig) until(what string, ok func() bool) {
 
 // stats returns the figures of every topic but the clock's.
 func (r *Rig) stats() map[string]store.TopicStats {
-	r.Helper()
-	topics, ok := store.As[store.Topics](r.store)
-	if !ok {
-		r.Fatal("the store has no figures")
-	}
+	topics, _ := store.As[store.Topics](r.Store) // all scenarios need it
 	all, err := topics.Stats(context.Background())
-	if err != nil {
-		r.Fatal(err)
-	}
+	r.must(err)
 	by := map[string]store.TopicStats{}
 	for _, s := range all {
 		if s.Name != "clock" {
@@ -248,29 +214,62 @@ func (r *Rig) stats() map[string]store.TopicStats {
 
 // dead returns the dead letters by id.
 func (r *Rig) dead() map[string]store.Record {
-	r.Helper()
-	dl, ok := store.As[store.DeadLetters](r.store)
-	if !ok {
-		r.Fatal("the store has no dead letters")
-	}
+	dl, _ := store.As[store.DeadLetters](r.Store) // who asks needs it
 	by := map[string]store.Record{}
 	for rec, err := range dl.Dead(context.Background(), store.DeadFilter{}) {
-		if err != nil {
-			r.Fatal(err)
-		}
+		r.must(err)
 		by[rec.ID] = rec
 	}
 	return by
 }
 
+// must stops the scenario over an error.
+func (r *Rig) must(err error) {
+	if err != nil {
+		r.Fatalf("%v", err)
+	}
+}
+
+// check fails the scenario, which goes on, unless something is so. It may be called from handlers.
+func (r *Rig) check(so bool, format string, args ...any) {
+	if !so {
+		r.Errorf(format, args...)
+	}
+}
+
 // balanced makes sure that nothing is lost, made twice, or left.
 func (r *Rig) balanced(topic string, appended, dead int64) store.TopicStats {
-	r.Helper()
 	s := r.stats()[topic]
 	if s.Appended != appended || s.Dead != dead || s.Acked != appended-dead || s.Waiting+s.Delayed+s.Leased != 0 {
 		r.Fatalf("%s: want %d appended and %d dead, have %+v", topic, appended, dead, s)
 	}
 	return s
+}
+
+// unrescued is balanced, with no rescue on the way and no dead letter.
+func (r *Rig) unrescued(topic string, appended int64) {
+	s := r.balanced(topic, appended, 0)
+	r.check(s.Rescues == 0, "%d rescues", s.Rescues)
+}
+
+// counts count what was carried out, by id.
+type counts struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+// add counts one, and returns how many there are of all ids.
+func (c *counts) add(id string) (all int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[id]++
+	for _, n := range c.of {
+		all += n
+	}
+	return all
 }
 
 func numbered(topic string, n int) []pawl.Message {

@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl/store"
@@ -27,35 +26,12 @@ func Scenarios() []Scenario {
 // Run runs every scenario on a store of its own. What the backend refuses is
 // reported by name and reason.
 func Run(t *testing.T, h storetest.Harness) {
-	describer, ok := store.As[store.Describer](h.Open(t).Store)
-	if !ok {
-		t.Fatal("the store does not describe itself")
-	}
-	d := describer.Describe()
-	var refused []string
+	var all []storetest.Sentence
 	for _, s := range Scenarios() {
-		if why := s.refusal(d.Capabilities); why != "" {
-			refused = append(refused, s.Name+": "+why)
-			continue
-		}
-		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			s.Test(newRig(t, h.Open(t)))
-		})
+		all = append(all, storetest.Sentence{Name: s.Name, Needs: append(needs(store.CanTopics), s.Needs...),
+			Test: func(t *storetest.T) { s.Test(newRig(t)) }})
 	}
-	if len(refused) > 0 {
-		t.Logf("%s refuses %d scenarios:\n\t%s", d.Name, len(refused), strings.Join(refused, "\n\t"))
-	}
-}
-
-// refusal says which capability is missing, and why.
-func (s Scenario) refusal(have store.Capabilities) string {
-	for _, c := range append(needs(store.CanTopics), s.Needs...) {
-		if !have.Has(c) {
-			return string(c) + ": " + have[c].Note
-		}
-	}
-	return ""
+	storetest.Each(t, h, all)
 }
 
 func needs(cs ...store.Capability) []store.Capability { return cs }

@@ -19,10 +19,10 @@ var timeScenarios = []Scenario{
 			var n atomic.Int64
 			r.append(numbered("a", 5)...)
 			r.append(inLanes("a", 1, 2)...)
-			r.finish(mortal("a", 8, func(ctx context.Context, d *pawl.Delivery) error {
+			r.finish(topic("a", mortal, 8, func(ctx context.Context, d *pawl.Delivery) error {
 				n.Add(1)
 				select {
-				case <-time.After(2 * lease):
+				case <-time.After(2 * mortal):
 					return nil
 				case <-ctx.Done():
 					r.Errorf("%s: %v", d.ID, context.Cause(ctx))
@@ -39,7 +39,7 @@ var timeScenarios = []Scenario{
 			var calls atomic.Int64
 			var cause atomic.Value
 			r.append(pawl.Message{ID: "stuck", Topic: "a"})
-			stuck := topic("a", 1, func(ctx context.Context, d *pawl.Delivery) error {
+			stuck := topic("a", calm, 1, func(ctx context.Context, d *pawl.Delivery) error {
 				if d.ID != "stuck" {
 					return nil
 				}
@@ -53,22 +53,20 @@ var timeScenarios = []Scenario{
 				return nil
 			})
 			stuck.Settings.Deadline = 3 * time.Second
-			e := r.start(r.store, stuck)
+			e := r.start(r.Store, stuck)
 			r.until("the handler is given up", func() bool { return e.Snapshot().Topics[0].Zombies == 1 })
 			r.append(numbered("a", 10)...)
 			r.until("the slot is free again", func() bool { return r.stats()["a"].Acked == 10 })
 			if cause.Load() != pawl.ErrDeadline {
 				r.Errorf("cause %v", cause.Load())
 			}
-			if calls.Load() != 1 {
-				r.Error("the lane is not closed while the handler has not returned")
-			}
+			r.check(calls.Load() == 1, "the lane is not closed while the handler has not returned")
 			close(release)
 			<-second
 			r.until("it is done", func() bool { return r.stats()["a"].Acked == 11 })
-			if s := r.balanced("a", 11, 0); s.Rescues != 0 || s.Retried != 1 {
-				r.Errorf("%d rescues, %d retries: it was not settled in time", s.Rescues, s.Retried)
-			}
+			s := r.balanced("a", 11, 0)
+			r.check(s.Rescues == 0 && s.Retried == 1, "%d rescues, %d retries: it was not settled in time", s.Rescues,
+				s.Retried)
 		}},
 	{Text: "Delayed messages and retries come when they are due, not before.",
 		Name: "DelaysAndRetriesAreWaited", Needs: needs(store.CanDelay), Test: func(r *Rig) {
@@ -76,7 +74,7 @@ var timeScenarios = []Scenario{
 			began := time.Now()
 			r.append(pawl.Message{ID: "late", Topic: "a", Delay: delay}, pawl.Message{ID: "again", Topic: "a"})
 			var failedAt atomic.Int64
-			r.finish(topic("a", 2, func(_ context.Context, d *pawl.Delivery) error {
+			r.finish(topic("a", calm, 2, func(_ context.Context, d *pawl.Delivery) error {
 				now := time.Since(began)
 				switch {
 				case d.ID == "late" && now < delay-2*time.Millisecond:
@@ -93,17 +91,13 @@ var timeScenarios = []Scenario{
 		}},
 	{Text: "A dispatcher that runs soon follows what an operator sets about retries.",
 		Name: "RetriesAreSet", Needs: needs(store.CanState, store.CanDeadLetters), Test: func(r *Rig) {
-			kept, err := statesync.New[policy.Retries](r.store, policy.RetriesTopic, statesync.Config{})
-			if err != nil {
-				r.Fatal(err)
-			}
+			kept, err := statesync.New[policy.Retries](r.Store, policy.RetriesTopic, statesync.Config{})
+			r.must(err)
 			own, err := policy.NewMatrix(nil)
-			if err != nil {
-				r.Fatal(err)
-			}
-			of := topic("a", 2, func(context.Context, *pawl.Delivery) error { return errBroken })
+			r.must(err)
+			of := topic("a", calm, 2, func(context.Context, *pawl.Delivery) error { return errBroken })
 			of.Retries = policy.Retries{Attempts: policy.MaxAttempts, Base: time.Millisecond, Max: 20 * time.Millisecond}
-			r.startWith(r.store, dispatch.Config{Policy: own, Topics: []dispatch.Topic{of}})
+			r.startWith(r.Store, dispatch.Config{Policy: own, Topics: []dispatch.Topic{of}})
 			r.append(pawl.Message{ID: "x", Topic: "a"})
 			r.until("it is retried", func() bool { return r.stats()["a"].Retried > 20 })
 			few := policy.Retries{Attempts: 3}
@@ -113,13 +107,12 @@ var timeScenarios = []Scenario{
 			r.until("it is a dead letter", func() bool { return r.stats()["a"].Dead == 1 })
 			r.append(pawl.Message{ID: "y", Topic: "a"})
 			r.until("the next one is, too", func() bool { return r.stats()["a"].Dead == 2 })
-			if y := r.dead()["y"]; y.Attempts != 3 {
-				r.Errorf("it was tried %d times", y.Attempts)
-			}
+			y := r.dead()["y"]
+			r.check(y.Attempts == 3, "it was tried %d times", y.Attempts)
 		}},
 	{Text: "Dispatchers over one store keep a rate together, for all and by key.",
 		Name: "RateIsShared", Needs: needs(store.CanState), Test: func(r *Rig) {
-			shared, _ := store.As[store.Shared](r.store)
+			shared, _ := store.As[store.Shared](r.Store)
 			const rate, n, burst = 20, 25, 2
 			var begun atomic.Int64
 			began := time.Now()
@@ -128,32 +121,29 @@ var timeScenarios = []Scenario{
 				for _, by := range []func(*pawl.Delivery) string{nil, func(d *pawl.Delivery) string { return d.Topic }} {
 					c := dispatch.LimitConfig{Name: "shared", By: by, Rate: rate, Shared: shared}
 					l, err := dispatch.NewLimiter(c)
-					if err != nil {
-						r.Fatal(err)
-					}
+					r.must(err)
 					limits = append(limits, l)
 				}
-				of := topic("a", 8, func(context.Context, *pawl.Delivery) error { begun.Add(1); return nil })
+				of := topic("a", calm, 8, func(context.Context, *pawl.Delivery) error { begun.Add(1); return nil })
 				of.Limits = limits
-				r.start(r.store, of)
+				r.start(r.Store, of)
 			}
 			for i := range n {
 				r.append(pawl.Message{ID: fmt.Sprint(i), Topic: "a"})
 			}
 			r.until("all are carried out", func() bool { return begun.Load() >= n })
-			if took := time.Since(began); took < (n-2*burst)*time.Second/rate {
-				r.Errorf("%d messages at %d a second took %v", n, rate, took)
-			}
+			took := time.Since(began)
+			r.check(took >= (n-2*burst)*time.Second/rate, "%d messages at %d a second took %v", n, rate, took)
 		}},
 	{Text: "An idle dispatcher soon starts an appended message.",
-		Name: "PickupIsQuick", Test: func(r *Rig) { pickup(r, r.store) }},
+		Name: "PickupIsQuick", Test: func(r *Rig) { pickup(r, r.Store) }},
 }
 
 // pickup makes sure that an idle dispatcher on s soon starts what is appended to the
 // scenario's store.
 func pickup(r *Rig, s store.Store) {
 	started := make(chan time.Time, 1)
-	r.start(s, topic("a", 4,
+	r.start(s, topic("a", calm, 4,
 		func(context.Context, *pawl.Delivery) error {
 			started <- time.Now()
 			return nil
@@ -167,7 +157,5 @@ func pickup(r *Rig, s store.Store) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	r.Logf("slowest pickup of ten: %v", worst)
-	if worst > 5*time.Second {
-		r.Errorf("a pickup took %v", worst)
-	}
+	r.check(worst <= 5*time.Second, "a pickup took %v", worst)
 }

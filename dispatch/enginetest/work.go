@@ -18,27 +18,18 @@ var workScenarios = []Scenario{
 	{Text: "Messages of a key are carried out one at a time and in order, whatever fails and however long it takes.",
 		Name: "OrderPerKey", Test: func(r *Rig) {
 			const keys, each = 20, 30
-			l := newLanes()
+			var l lanes
 			r.append(inLanes("a", keys, each)...)
-			var poison atomic.Int64
-			r.finish(topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
-				n := int(d.Body[0])
-				leave := l.enter(string(d.Key), n)
-				if r.random(3) == 0 {
-					time.Sleep(time.Duration(r.random(3000)) * time.Microsecond)
-				}
-				switch {
-				case n == 7: // poison: dead at once, and its lane goes on
-					poison.Add(1)
-					leave(true)
-					return pawl.Permanent(errBroken)
-				case d.Attempt < deadMax && r.random(5) == 0:
-					leave(false)
-					return errBroken
-				default:
-					leave(true)
-					return nil
-				}
+			r.finish(topic("a", calm, 8, func(_ context.Context, d *pawl.Delivery) error {
+				return l.during(d, func() error {
+					if r.random(3) == 0 {
+						time.Sleep(time.Duration(r.random(3000)) * time.Microsecond)
+					}
+					if d.Body[0] == 7 { // poison: dead at once, and its lane goes on
+						return pawl.Permanent(errBroken)
+					}
+					return r.failing(d, 5)
+				})
 			}))
 			l.check(r)
 			r.balanced("a", keys*each, keys)
@@ -50,41 +41,29 @@ var workScenarios = []Scenario{
 				Headers: map[string]string{"content-type": "text/plain"},
 			}
 			r.append(m, pawl.Message{ID: "y", Topic: "a", Key: []byte("k")})
-			of := topic("a", 2, func(_ context.Context, d *pawl.Delivery) error {
+			of := topic("a", calm, 2, func(_ context.Context, d *pawl.Delivery) error {
 				if d.ID == "x" {
 					return pawl.OfKind("Download", fmt.Errorf("attempt %d: %w", d.Attempt, errBroken))
 				}
 				return nil
 			})
 			c := dispatch.Config{Owner: "the worker", UntilEmpty: true, Topics: []dispatch.Topic{of}}
-			if err := r.ended(r.startWith(r.store, c)); err != nil {
-				r.Fatal(err)
-			}
+			r.must(r.ended(r.startWith(r.Store, c)))
 			r.balanced("a", 2, 1)
 			rec := r.dead()["x"]
-			switch {
-			case string(rec.Body) != "the body" || string(rec.Key) != "k" ||
-				rec.Headers["content-type"] != "text/plain" ||
-				rec.Priority != 7:
-				r.Errorf("the dead letter is not the message: %+v", rec.Message)
-			case rec.Kind != "Download" || rec.Attempts != deadMax || len(rec.History) != deadMax ||
-				rec.Fingerprint == "":
-				r.Errorf("kind %q, %d attempts, %d in the history, fingerprint %q", rec.Kind, rec.Attempts,
-					len(rec.History),
-					rec.Fingerprint)
-			}
+			r.check(string(rec.Body) == "the body" && string(rec.Key) == "k" && rec.Priority == 7 &&
+				rec.Headers["content-type"] == "text/plain", "the dead letter is not the message: %+v", rec.Message)
+			r.check(rec.Kind == "Download" && rec.Attempts == deadMax && len(rec.History) == deadMax &&
+				rec.Fingerprint != "", "kind %q, %d attempts, %d in the history, fingerprint %q", rec.Kind, rec.Attempts,
+				len(rec.History), rec.Fingerprint)
 			for i, a := range rec.History {
-				if a.Attempt != i+1 || a.Worker != "the worker" || a.Kind != "Download" || a.Rule != "quick" ||
-					a.Error != fmt.Sprintf("attempt %d: broken", i+1) || a.EndedAt.Before(a.StartedAt) {
-					r.Errorf("attempt %d: %+v", i+1, a)
-				}
 				want := "retry: "
 				if i+1 == deadMax {
 					want = "dead: "
 				}
-				if !strings.HasPrefix(a.Action, want) {
-					r.Errorf("attempt %d: action %q, want %q", i+1, a.Action, want)
-				}
+				r.check(a.Attempt == i+1 && a.Worker == "the worker" && a.Kind == "Download" && a.Rule == "quick" &&
+					a.Error == fmt.Sprintf("attempt %d: broken", i+1) && !a.EndedAt.Before(a.StartedAt) &&
+					strings.HasPrefix(a.Action, want), "attempt %d: %+v; want action %q", i+1, a, want)
 			}
 		}},
 	{Text: "A message that cannot be decoded is a dead letter at once, and delays no other.",
@@ -111,10 +90,9 @@ var workScenarios = []Scenario{
 		}},
 	{Text: "Emitted messages appear once, with the ack, however often the delivery was repeated.",
 		Name: "EmitsAppearOnce", Needs: needs(store.CanEmitAtomic), Test: func(r *Rig) {
-			var mu sync.Mutex
-			got := map[string]int{}
+			var got counts
 			r.append(numbered("a", 50)...)
-			r.finish(topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
+			r.finish(topic("a", calm, 4, func(_ context.Context, d *pawl.Delivery) error {
 				for i := range 3 {
 					d.Emit(pawl.Message{Topic: "b", Body: []byte{byte(i)}})
 				}
@@ -123,17 +101,15 @@ var workScenarios = []Scenario{
 				}
 				return nil
 			}),
-				topic("b", 4, func(_ context.Context, d *pawl.Delivery) error {
-					mu.Lock()
-					defer mu.Unlock()
-					got[d.ID]++
+				topic("b", calm, 4, func(_ context.Context, d *pawl.Delivery) error {
+					got.add(d.ID)
 					return nil
 				}))
 			r.balanced("a", 50, 0)
 			r.balanced("b", 150, 0)
 			for i := range 50 {
 				for j := range 3 {
-					if n := got[pawl.EmitID(fmt.Sprintf("a-%d", i), j)]; n != 1 {
+					if n := got.of[pawl.EmitID(fmt.Sprintf("a-%d", i), j)]; n != 1 {
 						r.Fatalf("emit %d of a-%d was delivered %d times", j, i, n)
 					}
 				}
@@ -158,43 +134,36 @@ var workScenarios = []Scenario{
 			last := map[string]time.Time{}
 			r.append(inLanes("a", 3, 4)...)
 			began := time.Now()
-			r.finish(topic("a", 8, func(_ context.Context, d *pawl.Delivery) error {
+			r.finish(topic("a", calm, 8, func(_ context.Context, d *pawl.Delivery) error {
 				mu.Lock()
 				defer mu.Unlock()
 				key := string(d.Key)
-				if gap := r.now().Sub(last[key]); gap < pause-2*time.Millisecond {
-					r.Errorf("lane %s is open again after %v", key, gap)
-				}
+				gap := r.now().Sub(last[key])
+				r.check(gap >= pause-2*time.Millisecond, "lane %s is open again after %v", key, gap)
 				last[key] = r.now()
 				d.Hold(pause)
 				return nil
 			}))
-			if took := time.Since(began); took > 6*time.Second {
-				r.Errorf("three rounds of %v took %v", pause, took)
-			}
+			took := time.Since(began)
+			r.check(took <= 6*time.Second, "three rounds of %v took %v", pause, took)
 			r.balanced("a", 12, 0)
 		}},
 	{Text: "A batch handler's verdicts count one by one, and end runs.",
 		Name: "BatchesHaveVerdicts", Test: func(r *Rig) {
-			l := newLanes()
+			var l lanes
 			r.append(inLanes("a", 10, 30)...)
 			r.finish(dispatch.Topic{Name: "a", Concurrency: 2, BatchSize: 50, Lease: calm,
-				Batch: pawl.BatchHandlerFunc(
-					func(_ context.Context, ds []*pawl.Delivery) []error {
-						errs := make([]error, len(ds))
-						failed := map[string]bool{}
-						for i, d := range ds {
-							if failed[string(d.Key)] {
-								continue // whatever we say, it is delivered again
-							}
-							fail := d.Attempt < deadMax && r.random(10) == 0
-							l.enter(string(d.Key), int(d.Body[0]))(!fail)
-							if fail {
-								errs[i], failed[string(d.Key)] = errBroken, true
-							}
+				Batch: pawl.BatchHandlerFunc(func(_ context.Context, ds []*pawl.Delivery) []error {
+					errs := make([]error, len(ds))
+					failed := map[string]bool{}
+					for i, d := range ds {
+						if key := string(d.Key); !failed[key] { // else it is delivered again, whatever we say
+							errs[i] = l.during(d, func() error { return r.failing(d, 10) })
+							failed[key] = errs[i] != nil
 						}
-						return errs
-					})})
+					}
+					return errs
+				})})
 			l.check(r)
 			r.balanced("a", 300, 0)
 		}},
@@ -203,7 +172,7 @@ var workScenarios = []Scenario{
 			var n atomic.Int64
 			full := make(chan struct{})
 			r.append(numbered("a", 2000)...)
-			e := r.start(r.store, topic("a", 4, func(context.Context, *pawl.Delivery) error {
+			e := r.start(r.Store, topic("a", calm, 4, func(context.Context, *pawl.Delivery) error {
 				if n.Add(1) == 500 {
 					close(full)
 				}
@@ -213,17 +182,13 @@ var workScenarios = []Scenario{
 				return nil
 			}))
 			<-full
-			if err := r.end(e); err != nil {
-				r.Fatal(err)
-			}
+			r.end(e)
 			s := r.stats()["a"]
 			if s.Acked < 500 || s.Acked > 1000 || s.Acked+s.Waiting != 2000 || s.Rescues != 0 || s.Retried != 0 {
 				r.Fatalf("%+v", s)
 			}
-			r.finish(topic("a", 4, func(_ context.Context, d *pawl.Delivery) error {
-				if d.Attempt != 1 || d.Rescues != 0 {
-					r.Errorf("%s: attempt %d, %d rescues", d.ID, d.Attempt, d.Rescues)
-				}
+			r.finish(topic("a", calm, 4, func(_ context.Context, d *pawl.Delivery) error {
+				r.check(d.Attempt == 1 && d.Rescues == 0, "%s: attempt %d, %d rescues", d.ID, d.Attempt, d.Rescues)
 				return nil
 			}))
 			r.balanced("a", 2000, 0)
@@ -236,24 +201,20 @@ var workScenarios = []Scenario{
 	{Text: "A paused topic is not processed by any process until it is resumed.",
 		Name: "PauseHolds", Test: func(r *Rig) {
 			var n atomic.Int64
-			e := r.start(r.store, topic("a", 1, func(context.Context, *pawl.Delivery) error {
+			e := r.start(r.Store, topic("a", calm, 1, func(context.Context, *pawl.Delivery) error {
 				n.Add(1)
 				return nil
 			}))
 			r.append(pawl.Message{Topic: "a"}) // over a log this makes the topic
 			r.until("the first message", func() bool { return n.Load() == 1 })
-			if err := e.Pause(context.Background(), "a", 0, "a test", "because"); err != nil {
-				r.Fatal(err)
-			}
+			r.must(e.Pause(context.Background(), "a", 0, "a test", "because"))
 			time.Sleep(2 * time.Second) // as long as other processes may take to notice
 			r.append(numbered("a", 10)...)
 			time.Sleep(300 * time.Millisecond)
 			if n.Load() != 1 {
 				r.Fatalf("%d were carried out in a pause", n.Load()-1)
 			}
-			if err := e.Resume(context.Background(), "a"); err != nil {
-				r.Fatal(err)
-			}
+			r.must(e.Resume(context.Background(), "a"))
 			r.until("the pause is over", func() bool { return n.Load() == 11 })
 		}},
 }
@@ -261,12 +222,11 @@ var workScenarios = []Scenario{
 // urgentIsNext carries out bulk in one slot, and at the 1,000th appends an urgent message with
 // a key: nothing of the rest may be started before it.
 func (r *Rig) urgentIsNext(bulk []pawl.Message, key []byte) {
-	r.Helper()
 	gate, at := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	var order []string
 	r.append(bulk...)
-	e := r.start(r.store, topic("a", 1, func(_ context.Context, d *pawl.Delivery) error {
+	e := r.start(r.Store, topic("a", calm, 1, func(_ context.Context, d *pawl.Delivery) error {
 		mu.Lock()
 		order = append(order, d.ID)
 		n := len(order)
@@ -293,7 +253,6 @@ func (r *Rig) urgentIsNext(bulk []pawl.Message, key []byte) {
 // keepsSlot carries out a lane of that priority and others of a lower one in one slot. The others take no turns with
 // the lane: only a claim that a busy machine held up for long may let one of them in.
 func (r *Rig) keepsSlot(name string, priority int) {
-	r.Helper()
 	const n = 20
 	for i := range n {
 		r.append(pawl.Message{Topic: name, Key: fmt.Append(nil, "low", i)})
@@ -303,7 +262,7 @@ func (r *Rig) keepsSlot(name string, priority int) {
 	}
 	var mu sync.Mutex
 	begun, low := 0, 0
-	r.finish(topic(name, 1, func(_ context.Context, d *pawl.Delivery) error {
+	r.finish(topic(name, calm, 1, func(_ context.Context, d *pawl.Delivery) error {
 		time.Sleep(50 * time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
@@ -317,6 +276,14 @@ func (r *Rig) keepsSlot(name string, priority int) {
 	}
 }
 
+// failing fails a delivery once in n, but never its last attempt.
+func (r *Rig) failing(d *pawl.Delivery, n int) error {
+	if d.Attempt < deadMax && r.random(n) == 0 {
+		return errBroken
+	}
+	return nil
+}
+
 // lanes checks that lanes are carried out in order and never twice at once.
 type lanes struct {
 	mu   sync.Mutex
@@ -325,12 +292,13 @@ type lanes struct {
 	bad  []string
 }
 
-func newLanes() *lanes { return &lanes{busy: map[string]bool{}, next: map[string]int{}} }
-
-// enter begins the n-th message of a lane; done says whether it is over with it.
-func (l *lanes) enter(key string, n int) (leave func(done bool)) {
+// during carries out a message of [inLanes]. With errBroken it is not over with it.
+func (l *lanes) during(d *pawl.Delivery, do func() error) error {
+	key, n := string(d.Key), int(d.Body[0])
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	if l.busy == nil {
+		l.busy, l.next = map[string]bool{}, map[string]int{}
+	}
 	if l.busy[key] {
 		l.bad = append(l.bad, fmt.Sprintf("lane %s is carried out twice at once, at %d", key, n))
 	}
@@ -338,23 +306,20 @@ func (l *lanes) enter(key string, n int) (leave func(done bool)) {
 		l.bad = append(l.bad, fmt.Sprintf("lane %s: %d is carried out, %d was next", key, n, l.next[key]))
 	}
 	l.busy[key] = true
-	return func(done bool) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.busy[key] = false
-		if done {
-			l.next[key] = n + 1
-		}
+	l.mu.Unlock()
+	err := do()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy[key] = false; err != errBroken {
+		l.next[key] = n + 1
 	}
+	return err
 }
 
 func (l *lanes) check(r *Rig) {
-	r.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, b := range l.bad {
-		r.Error(b)
-	}
+	r.check(len(l.bad) == 0, "%s", strings.Join(l.bad, "\n"))
 }
 
 // inLanes returns n messages for each of keys lanes, interleaved; the body is

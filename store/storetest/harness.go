@@ -52,8 +52,8 @@ type Instance struct {
 
 // Run puts a backend to the test: contract, random steps, concurrency, faults.
 func Run(t *testing.T, h Harness) {
-	t.Run("contract", func(t *testing.T) { runAll(t, h, h.sentences()) })
-	t.Run("concurrency", func(t *testing.T) { runAll(t, h, races()) })
+	t.Run("contract", func(t *testing.T) { Each(t, h, h.sentences()) })
+	t.Run("concurrency", func(t *testing.T) { Each(t, h, races()) })
 	if h.Only == nil {
 		t.Run("random", func(t *testing.T) { runRandom(t, h) })
 		t.Run("faults", func(t *testing.T) { runFaults(t, h) })
@@ -74,8 +74,8 @@ func (h Harness) sentences() []Sentence {
 	return slices.DeleteFunc(all, func(s Sentence) bool { return !slices.Contains(h.Only, s.Theme) })
 }
 
-// runAll runs each test on a store of its own, and reports those that the backend refuses.
-func runAll(t *testing.T, h Harness, tests []Sentence) {
+// Each runs each test on a store of its own, and reports those that the backend refuses.
+func Each(t *testing.T, h Harness, tests []Sentence) {
 	b := h.describe(t)
 	var refused []string
 	for _, s := range tests {
