@@ -7,23 +7,6 @@ import (
 	"time"
 )
 
-func TestParseStatSurvivesStrangeNames(t *testing.T) {
-	const line = "42 (a) b (c) S 7 42 42 0 -1 4194560 1 2 3 4 11 22 33 44 20 0 1 0 100"
-	got, err := parseStat(42, line)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := process{pid: 42, parent: 7, name: "a) b (c", own: 330 * time.Millisecond, reaped: 770 * time.Millisecond}
-	if got != want {
-		t.Errorf("parseStat = %+v, want %+v", got, want)
-	}
-	for _, bad := range []string{"", "42 no name", "42 (a) S 7", "42 (a) S x 42 42 0 -1 4194560 1 2 3 4 11 22 33 44"} {
-		if _, err := parseStat(42, bad); err == nil {
-			t.Errorf("parseStat(%q) succeeded", bad)
-		}
-	}
-}
-
 // The CPU of a server is that of its backends, also of those that have ended.
 func TestTreeCPUCountsChildren(t *testing.T) {
 	const burn = `i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; `
@@ -52,12 +35,12 @@ func TestTreeCPUCountsChildren(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			self, err := readProcess(cmd.Process.Pid)
+			self, err := stat(cmd.Process.Pid)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if cpu-self.own < 50*time.Millisecond {
-				t.Errorf("CPU of the children is %v, which is less than they used", cpu-self.own)
+			if cpu-own(self) < 50*time.Millisecond {
+				t.Errorf("CPU of the children is %v, which is less than they used", cpu-own(self))
 			}
 		})
 	}
@@ -67,7 +50,7 @@ func TestOwnFigures(t *testing.T) {
 	if rss := PeakRSS(); rss < 1<<20 {
 		t.Errorf("peak RSS is %d bytes", rss)
 	}
-	if p, err := readProcess(os.Getpid()); err != nil || p.parent != os.Getppid() {
+	if p, err := stat(os.Getpid()); err != nil || p.PPID != os.Getppid() {
 		t.Errorf("own process = %+v, %v", p, err)
 	}
 }

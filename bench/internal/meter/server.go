@@ -45,8 +45,8 @@ func OpenServer(ctx context.Context, dsn, database string) (*Server, error) {
 	if err := conn.QueryRow(ctx, `SELECT pg_backend_pid()`).Scan(&backend); err != nil {
 		return nil, errors.Join(fmt.Errorf("ask for the meter's session: %w", err), conn.Close(ctx))
 	}
-	if p, err := readProcess(backend); err == nil && strings.HasPrefix(p.name, "postgres") {
-		s.postmaster = p.parent
+	if p, err := stat(backend); err == nil && strings.HasPrefix(p.Comm, "postgres") {
+		s.postmaster = p.PPID
 	}
 	return s, nil
 }
