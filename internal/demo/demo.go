@@ -178,10 +178,7 @@ type host struct {
 
 // serve opens the site and serves it until close.
 func serve(ctx context.Context, run Run) (*host, error) {
-	s, err := site.New(site.Options{Pages: run.Pages, Seed: run.Seed, Faults: site.DefaultFaults()})
-	if err != nil {
-		return nil, fmt.Errorf("make the site: %w", err)
-	}
+	s := site.New(site.Options{Pages: run.Pages, Seed: run.Seed, Faults: site.DefaultFaults()})
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -166,33 +164,4 @@ func DefaultFaults() FaultRates {
 		Throttled: 0.002, Erroring: 0.01, Slow: 0.005, Reset: 0.005, Truncated: 0.005,
 		Broken: 3, Failing: 2,
 	}
-}
-
-func (o Options) validate() error {
-	var errs []error
-	if o.Pages < 1 {
-		errs = append(errs, fmt.Errorf("pages: %d, want at least 1", o.Pages))
-	}
-	f := o.Faults
-	sum := 0.0
-	for _, share := range []struct {
-		name string
-		of   float64
-	}{
-		{"throttled", f.Throttled}, {"erroring", f.Erroring}, {"slow", f.Slow},
-		{"reset", f.Reset}, {"truncated", f.Truncated},
-	} {
-		if !(share.of >= 0 && share.of <= 1) { // refuses NaN, too
-			errs = append(errs, fmt.Errorf("faults: %s is %v, want a share from 0 to 1", share.name, share.of))
-		}
-		sum += share.of
-	}
-	if sum > 1 {
-		errs = append(errs, fmt.Errorf("faults: the shares add up to %v, want at most 1", sum))
-	}
-	if f.Broken < 0 || f.Failing < 0 {
-		errs = append(errs, fmt.Errorf("faults: broken is %d and failing is %d, want no negative number", f.Broken,
-			f.Failing))
-	}
-	return errors.Join(errs...)
 }

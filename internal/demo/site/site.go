@@ -1,7 +1,6 @@
 package site
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -21,16 +20,13 @@ type Site struct {
 }
 
 // New makes a site.
-func New(opt Options) (*Site, error) {
-	if err := opt.validate(); err != nil {
-		return nil, fmt.Errorf("make site: %w", err)
-	}
+func New(opt Options) *Site {
 	s := &Site{seed: opt.Seed, pages: pages(opt.Pages), byPath: make(map[string]*page, opt.Pages)}
 	for _, p := range s.pages {
 		s.byPath[p.path] = p
 	}
 	assign(s.pages, opt.Seed, opt.Faults)
-	return s, nil
+	return s
 }
 
 // Len returns the number of pages.
