@@ -29,8 +29,7 @@ var boundSentences = []Sentence{
 			other := func(body string) pawl.Message { return pawl.Message{Topic: "other", Body: []byte(body)} }
 			t.full(t.append(other("x"), t.msg("a"), t.msg("b"), t.msg("c"), other("y"), t.msg("d")), 3, 5)
 			t.claims("a", "b")
-			t.Topic = "other"
-			t.claims("x", "y")
+			t.claimsOf("other", "x", "y")
 		}},
 	{Text: "Behind a message that was refused as too much, no other of its topic is stored in the same call.",
 		Name: "FullTopicRefusesTheRest", Test: func(t *T) {

@@ -37,7 +37,7 @@ var burySentences = []Sentence{
 			if got := t.deadLetters(store.DeadFilter{Text: "needle", Limit: 3}); len(got) != 3 {
 				t.Fatalf("a limit of 3 gave %d", len(got))
 			}
-			t.wantRecords(t.deadLetters(store.DeadFilter{Text: "again", Reason: "R", Limit: 1}), "needle again")
+			t.listsDead(store.DeadFilter{Text: "again", Reason: "R", Limit: 1}, "needle again")
 		}},
 	{Text: "A record keeps the facts that its failures state, within their limits; dead letters are selected by those of the last, in brief too.",
 		Name: "DeadKeepFacts", Test: func(t *T) {

@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -80,37 +79,28 @@ var deadSentences = []Sentence{
 			t.died(t.msg("c"), "Parser", "100% _bad_ 'input'")
 			other := pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("d")}
 			t.died(other, "Parser", "trouble")
-			for _, c := range []struct {
-				f    store.DeadFilter
-				want string
-			}{
-				{store.DeadFilter{}, "a b c d"},
-				{store.DeadFilter{Topic: t.Topic}, "a b c"},
-				{store.DeadFilter{Topic: "none"}, ""},
-				{store.DeadFilter{Key: []byte("k")}, "a d"},
-				{store.DeadFilter{Key: []byte("k"), Topic: t.Topic}, "a"},
-				{store.DeadFilter{Kind: "Parser"}, "c d"},
-				{store.DeadFilter{Kind: "parser"}, ""},
-				{store.DeadFilter{Reason: "connection refused"}, "a b"},
-				{store.DeadFilter{Reason: "REFUSED BY 10.0.0.2"}, "b"},
-				{store.DeadFilter{Reason: "%"}, "c"},
-				{store.DeadFilter{Reason: "_"}, "c"},
-				{store.DeadFilter{Reason: "'"}, "c"},
-				{store.DeadFilter{Reason: "\\"}, ""},
-				{store.DeadFilter{Fingerprint: fingerprint.Of("Download", "connection refused by 10.9.9.9:1")}, "b"},
-				{store.DeadFilter{Since: start.Add(5 * time.Minute)}, "b c d"},
-				{store.DeadFilter{Until: start.Add(5 * time.Minute)}, "a"},
-				{store.DeadFilter{Since: start.Add(5 * time.Minute), Until: start.Add(15 * time.Minute)}, "b"},
-				{store.DeadFilter{Limit: 3}, "a b c"},
-				{store.DeadFilter{Kind: "Parser", Limit: 1}, "c"},
-			} {
-				got := t.deadLetters(c.f)
-				t.Logf("%+v", c.f)
-				t.wantRecords(got, strings.Fields(c.want)...)
-			}
+			t.listsDead(store.DeadFilter{}, "a", "b", "c", "d")
+			t.listsDead(store.DeadFilter{Topic: t.Topic}, "a", "b", "c")
+			t.listsDead(store.DeadFilter{Topic: "none"})
+			t.listsDead(store.DeadFilter{Key: []byte("k")}, "a", "d")
+			t.listsDead(store.DeadFilter{Key: []byte("k"), Topic: t.Topic}, "a")
+			t.listsDead(store.DeadFilter{Kind: "Parser"}, "c", "d")
+			t.listsDead(store.DeadFilter{Kind: "parser"})
+			t.listsDead(store.DeadFilter{Reason: "connection refused"}, "a", "b")
+			t.listsDead(store.DeadFilter{Reason: "REFUSED BY 10.0.0.2"}, "b")
+			t.listsDead(store.DeadFilter{Reason: "%"}, "c")
+			t.listsDead(store.DeadFilter{Reason: "_"}, "c")
+			t.listsDead(store.DeadFilter{Reason: "'"}, "c")
+			t.listsDead(store.DeadFilter{Reason: "\\"})
+			t.listsDead(store.DeadFilter{Fingerprint: fingerprint.Of("Download", "connection refused by 10.9.9.9:1")}, "b")
+			t.listsDead(store.DeadFilter{Since: start.Add(5 * time.Minute)}, "b", "c", "d")
+			t.listsDead(store.DeadFilter{Until: start.Add(5 * time.Minute)}, "a")
+			t.listsDead(store.DeadFilter{Since: start.Add(5 * time.Minute), Until: start.Add(15 * time.Minute)}, "b")
+			t.listsDead(store.DeadFilter{Limit: 3}, "a", "b", "c")
+			t.listsDead(store.DeadFilter{Kind: "Parser", Limit: 1}, "c")
 			died := t.deadLetters(store.DeadFilter{Limit: 2})[1].DeadAt
-			t.wantRecords(t.deadLetters(store.DeadFilter{Since: died, Limit: 1}), "b") // at or after
-			t.wantRecords(t.deadLetters(store.DeadFilter{Until: died}), "a")           // before
+			t.listsDead(store.DeadFilter{Since: died, Limit: 1}, "b") // at or after
+			t.listsDead(store.DeadFilter{Until: died}, "a")           // before
 		}},
 	{Text: "A limit of dead letters counts what is yielded: what is purged meanwhile takes no other letter's place.",
 		Name: "DeadLimitCountsWhatIsYielded", Test: func(t *T) {

@@ -30,8 +30,7 @@ var emitSentences = []Sentence{
 			t.lost(emitting(old, pawl.Message{Topic: "other", Body: []byte("late")}))
 			t.ack(now)
 			t.lost(emitting(now, pawl.Message{Topic: "other", Body: []byte("twice")}))
-			t.Topic = "other"
-			t.nothing()
+			t.claimsOf("other")
 		}},
 	{Text: "The id of an emitted message is EmitID of its parent and its index, whatever id it was given.",
 		Name: "EmitIDsDerive", Test: func(t *T) {
@@ -79,8 +78,7 @@ var emitSentences = []Sentence{
 				t.nothing()
 				t.ack(d)
 			}
-			t.Topic = "other"
-			t.nothing()
+			t.claimsOf("other")
 		}},
 	{Text: "A settlement that emits what no store takes is refused by itself, with an InvalidError; its delivery stays leased, the rest of the batch takes effect.",
 		Name: "InvalidEmitRefusesItsItem", Test: func(t *T) {
@@ -91,8 +89,7 @@ var emitSentences = []Sentence{
 			t.invalid(t.wantItems(refused, 1)[0].Err)
 			t.nothing()
 			t.emit(ds[1], pawl.Message{Topic: "other", Body: []byte("mended")})
-			t.Topic = "other"
-			t.claims("good", "mended")
+			t.claimsOf("other", "good", "mended")
 		}},
 	{Text: "Emitted messages are appended in the order in which they were emitted.",
 		Name: "EmitKeepsItsOrder", Test: func(t *T) {
@@ -102,8 +99,7 @@ var emitSentences = []Sentence{
 				return pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte(b)}
 			})
 			t.emit(t.claimOne(), children...)
-			t.Topic = "other"
-			t.claims(want...)
+			t.claimsOf("other", want...)
 		}},
 	{Text: "A message that is emitted into the lane of its parent joins the tail of that lane.",
 		Name: "EmitToOneself", Test: func(t *T) {
@@ -145,8 +141,7 @@ var emitSentences = []Sentence{
 			}
 			items[2].Verdict, items[2].Emit = store.Retry, nil
 			t.settled(items...)
-			t.Topic = "other"
-			t.claims("A", "B")
+			t.claimsOf("other", "A", "B")
 		}},
 }
 

@@ -141,9 +141,9 @@ var inspectSentences = []Sentence{
 	{Text: "List yields messages by rank within a topic.",
 		Name: "ListByRank", Needs: needs(store.CanPriority), Test: func(t *T) {
 			t.put(t.prio(10, "c"), t.prio(100, "a"), t.prio(10, "d"), t.prio(0, "f"), t.prio(50, "b"), t.prio(1, "e"))
-			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
+			t.lists(store.Filter{Topic: t.Topic}, "a", "b", "c", "d", "e", "f")
 			t.claim(3)
-			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "a", "b", "c", "d", "e", "f")
+			t.lists(store.Filter{Topic: t.Topic}, "a", "b", "c", "d", "e", "f")
 		}},
 	{Text: "List selects by topic, state, key and age; a zero field selects all, and a limit ends it.",
 		Name: "ListFilters", Needs: needs(store.CanDelay), Test: func(t *T) {
@@ -152,27 +152,18 @@ var inspectSentences = []Sentence{
 			t.put(t.keyed("K", "b"), t.keyed("k", "c"), t.msg("d"), t.delayed(t.msg("e"), time.Hour))
 			t.put(pawl.Message{Topic: "other", Key: []byte("k"), Body: []byte("f")})
 			t.claimRun(1, 1) // a
-			for _, c := range []struct {
-				f    store.Filter
-				want []string
-			}{
-				{store.Filter{Topic: t.Topic}, []string{"a", "b", "c", "d", "e"}},
-				{store.Filter{Topic: "other"}, []string{"f"}},
-				{store.Filter{Topic: "none"}, nil},
-				{store.Filter{Topic: t.Topic, State: store.Waiting}, []string{"b", "c", "d"}},
-				{store.Filter{Topic: t.Topic, State: store.Delayed}, []string{"e"}},
-				{store.Filter{State: store.Leased}, []string{"a"}},
-				{store.Filter{Topic: t.Topic, Key: []byte("k")}, []string{"a", "c"}},
-				{store.Filter{Topic: t.Topic, Key: []byte("k"), State: store.Waiting}, []string{"c"}},
-				{store.Filter{Key: []byte("none")}, nil},
-				{store.Filter{OlderThan: 5 * time.Minute}, []string{"a"}},
-				{store.Filter{Topic: t.Topic, Limit: 2}, []string{"a", "b"}},
-				{store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}, []string{"b"}},
-			} {
-				got := t.list(c.f)
-				t.Logf("%+v", c.f)
-				t.wantRecords(got, c.want...)
-			}
+			t.lists(store.Filter{Topic: t.Topic}, "a", "b", "c", "d", "e")
+			t.lists(store.Filter{Topic: "other"}, "f")
+			t.lists(store.Filter{Topic: "none"})
+			t.lists(store.Filter{Topic: t.Topic, State: store.Waiting}, "b", "c", "d")
+			t.lists(store.Filter{Topic: t.Topic, State: store.Delayed}, "e")
+			t.lists(store.Filter{State: store.Leased}, "a")
+			t.lists(store.Filter{Topic: t.Topic, Key: []byte("k")}, "a", "c")
+			t.lists(store.Filter{Topic: t.Topic, Key: []byte("k"), State: store.Waiting}, "c")
+			t.lists(store.Filter{Key: []byte("none")})
+			t.lists(store.Filter{OlderThan: 5 * time.Minute}, "a")
+			t.lists(store.Filter{Topic: t.Topic, Limit: 2}, "a", "b")
+			t.lists(store.Filter{Topic: t.Topic, State: store.Waiting, Limit: 1}, "b")
 			bodies := recordBodies(t.list(store.Filter{}))
 			slices.Sort(bodies)
 			t.check(slices.Equal(bodies, []string{"a", "b", "c", "d", "e", "f"}), "without a filter: %q", bodies)
@@ -207,8 +198,8 @@ var inspectSentences = []Sentence{
 		Name: "ListLeavesOutTheDead", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
 			t.put(t.msg("a"), t.msg("b"))
 			t.kill(t.claimOne(), "dead")
-			t.wantRecords(t.list(store.Filter{}), "b")
-			t.wantRecords(t.list(store.Filter{State: store.IsDead}))
+			t.lists(store.Filter{}, "b")
+			t.lists(store.Filter{State: store.IsDead})
 		}},
 	{Text: "List reads in pages, and yields every message once.",
 		Name: "ListIsComplete", Test: func(t *T) {
@@ -362,9 +353,7 @@ var inspectSentences = []Sentence{
 			}
 			ds := t.claims("a", "b", "late", "joins")
 			for i := range ds {
-				if ds[i].Waited < 0 {
-					t.Errorf("%s waited for %v", ds[i].Body, ds[i].Waited)
-				}
+				t.check(ds[i].Waited >= 0, "%s waited for %v", ds[i].Body, ds[i].Waited)
 				if string(ds[i].Body) == "a" {
 					t.wantCounts(ds[i], 2, 0)
 				}
@@ -394,11 +383,9 @@ var inspectSentences = []Sentence{
 			t.noneRefused(t.inspector().Skip(t.ctx(), "poison", head, waiting, late))
 			for id, attempts := range map[string]int{head: 1, waiting: 0, late: 0} {
 				r := t.inState(id, store.IsDead)
-				if r.Kind != pawl.KindSkipped || r.Reason != "poison" || r.Attempts != attempts ||
-					len(r.History) != attempts {
-					t.Errorf("%q is %s: %q after %d attempts, %d on record", r.Body, r.Kind, r.Reason, r.Attempts,
-						len(r.History))
-				}
+				t.check(r.Kind == pawl.KindSkipped && r.Reason == "poison" && r.Attempts == attempts &&
+					len(r.History) == attempts, "%q is %s: %q after %d attempts, %d on record", r.Body, r.Kind,
+					r.Reason, r.Attempts, len(r.History))
 			}
 			t.ack(t.claims("b", "c")...)
 			t.replay("", head, late)

@@ -92,9 +92,7 @@ var laneSentences = []Sentence{
 			ds := t.claimRun(100, 1)
 			t.check(len(ds) == len(keys), "%d lanes of %d different keys: %q", len(ds), len(keys), bodiesOf(ds))
 			for _, d := range ds {
-				if string(d.Key) != string(d.Body) {
-					t.Errorf("key %q came back as %q", d.Body, d.Key)
-				}
+				t.check(string(d.Key) == string(d.Body), "key %q came back as %q", d.Body, d.Key)
 			}
 			t.nothing()
 			t.ack(ds...)

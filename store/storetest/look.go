@@ -97,6 +97,22 @@ func (t *T) collect(seq func(func(store.Record, error) bool)) []store.Record {
 	return all
 }
 
+// lists fails unless List yields messages with these bodies, in order, all of the state that is asked for.
+func (t *T) lists(f store.Filter, bodies ...string) {
+	got := t.list(f)
+	t.Logf("%+v", f)
+	t.wantRecords(got, bodies...)
+	for _, r := range got {
+		t.check(f.State == "" || r.State == f.State, "%q is %s", r.Body, r.State)
+	}
+}
+
+// listsDead fails unless Dead yields letters with these bodies, in order.
+func (t *T) listsDead(f store.DeadFilter, bodies ...string) {
+	t.Logf("%+v", f)
+	t.wantRecords(t.deadLetters(f), bodies...)
+}
+
 // wantRecords fails unless the records have these bodies, in order.
 func (t *T) wantRecords(got []store.Record, bodies ...string) {
 	have := recordBodies(got)

@@ -38,7 +38,7 @@ var retainSentences = []Sentence{
 			t.nothing()
 			t.expire()
 			t.nothing()
-			t.wantRecords(t.list(store.Filter{}))
+			t.lists(store.Filter{})
 			t.wantStats(store.TopicStats{Appended: 2, Acked: 2})
 			t.refusing(t.inspector().Cancel(t.ctx(), ds[0].ID)).want(store.ErrNotFound, ds[0].ID)
 			t.lost(verdict(ds[0], store.Ack))
@@ -57,30 +57,19 @@ var retainSentences = []Sentence{
 			for range 3 {
 				t.ack(t.claimOne())
 			}
-			for _, c := range []struct {
-				f    store.Filter
-				want []string
-			}{
-				{store.Filter{}, []string{"a", "b", "c"}},
-				{store.Filter{Topic: t.Topic}, []string{"a", "b", "c"}},
-				{store.Filter{Topic: "forgets"}, nil},
-				{store.Filter{Key: []byte("k")}, []string{"a", "c"}},
-				{store.Filter{Topic: t.Topic, Key: []byte("k")}, []string{"a", "c"}},
-				{store.Filter{OlderThan: 30 * time.Second}, []string{"a"}},
-				{store.Filter{Limit: 2}, []string{"a", "b"}},
-			} {
-				c.f.State = store.Acked
-				got := t.list(c.f)
-				t.Logf("%+v", c.f)
-				t.wantRecords(got, c.want...)
-				for _, r := range got {
-					t.check(r.State == store.Acked && !r.AckedAt.IsZero(), "%q is %s, acked at %v", r.Body, r.State,
-						r.AckedAt)
-				}
+			t.lists(store.Filter{State: store.Acked}, "a", "b", "c")
+			t.lists(store.Filter{Topic: t.Topic, State: store.Acked}, "a", "b", "c")
+			t.lists(store.Filter{Topic: "forgets", State: store.Acked})
+			t.lists(store.Filter{Key: []byte("k"), State: store.Acked}, "a", "c")
+			t.lists(store.Filter{Topic: t.Topic, Key: []byte("k"), State: store.Acked}, "a", "c")
+			t.lists(store.Filter{OlderThan: 30 * time.Second, State: store.Acked}, "a")
+			t.lists(store.Filter{Limit: 2, State: store.Acked}, "a", "b")
+			for _, r := range t.list(store.Filter{State: store.Acked}) {
+				t.check(!r.AckedAt.IsZero(), "%q is %s, acked at %v", r.Body, r.State, r.AckedAt)
 			}
-			t.wantRecords(t.list(store.Filter{Topic: t.Topic}), "d")
+			t.lists(store.Filter{Topic: t.Topic}, "d")
 			t.Advance(11 * time.Minute)
-			t.wantRecords(t.list(store.Filter{State: store.Acked}))
+			t.lists(store.Filter{State: store.Acked})
 		}},
 	{Text: "A retained message's id is taken; its unique key is free.",
 		Name: "IDOfTheRetainedIsTaken", Needs: needs(store.CanUnique), Test: func(t *T) {

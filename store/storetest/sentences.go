@@ -22,54 +22,55 @@ type Sentence struct {
 	Test func(*T)
 }
 
-// themes group the lists of sentences. What all sentences of a list need stands here once.
+// themes group the lists of sentences. What all sentences of a list need and begin with stands here once.
 var themes = []struct {
 	name      string
 	needs     []store.Capability
+	begin     func(*T)
 	sentences []Sentence
 }{
-	{"leases", nil, leaseSentences},
-	{"leases", needs(store.CanDeadline), extendSentences},
-	{"lanes", nil, laneSentences},
-	{"lanes", needs(store.CanTopics, store.CanDelay), tailSentences},
-	{"runs", nil, runSentences},
-	{"delay", needs(store.CanDelay), delaySentences},
-	{"clock", nil, setBackSentences},
-	{"clock", needs(store.CanMarks), setBackMarkSentences},
-	{"rank", needs(store.CanPriority), rankSentences},
-	{"rescues", nil, rescueSentences},
-	{"rescues", needs(store.CanDeadline), solitudeSentences},
-	{"counting", nil, countSentences},
-	{"messages", nil, idSentences},
-	{"unique keys", needs(store.CanUnique), uniqueSentences},
-	{"emit", needs(store.CanEmitAtomic), emitSentences},
-	{"claims", nil, claimSentences},
-	{"batches", nil, batchSentences},
-	{"limits", nil, limitSentences},
-	{"topics", needs(store.CanTopics), topicSentences},
-	{"topics", needs(store.CanRemove, store.CanTopics, store.CanFigures), removeSentences},
-	{"topics", needs(store.CanTopics, store.CanBound), boundSentences},
-	{"topics", needs(store.CanTopics), []Sentence{boundIsKeptOrRefused}},
-	{"figures", needs(store.CanTopics, store.CanFigures), statsSentences},
-	{"parking", needs(store.CanTopics, store.CanDeadLetters), parkSentences},
-	{"retaining", needs(store.CanTopics, store.CanLookup), retainSentences},
-	{"looking", needs(store.CanLookup), inspectSentences},
-	{"dead letters", needs(store.CanDeadLetters), deadSentences},
-	{"dead letters", needs(store.CanDeadLetters), burySentences},
-	{"dead letters", needs(store.CanTriage, store.CanDeadLetters, store.CanLookup), triageSentences},
-	{"state", needs(store.CanState), stateSentences},
-	{"marks", needs(store.CanMarks), markSentences},
-	{"marks", needs(store.CanMarks), markAckSentences},
-	{"pace", needs(store.CanPace), paceSentences},
-	{"results", needs(store.CanResults, store.CanTopics), resultSentences},
-	{"waking", needs(store.CanWake), wakeSentences},
-	{"processes", needs(store.CanProcesses), processSentences},
-	{"durability", needs(store.CanSurvive), surviveSentences},
-	{"transactions", needs(store.CanTxAppend), txSentences},
-	{"transactions", needs(store.CanTxAppend), txAckSentences},
-	{"schema", nil, schemaSentences},
-	{"calls", nil, closeSentences},
-	{"calls", nil, describeSentences},
+	{"leases", nil, nil, leaseSentences},
+	{"leases", needs(store.CanDeadline), nil, extendSentences},
+	{"lanes", nil, nil, laneSentences},
+	{"lanes", needs(store.CanTopics, store.CanDelay), (*T).tailing, tailSentences},
+	{"lanes", needs(store.CanTopics, store.CanDelay), nil, tailSettingSentences},
+	{"runs", nil, nil, runSentences},
+	{"delay", needs(store.CanDelay), nil, delaySentences},
+	{"clock", nil, nil, setBackSentences},
+	{"clock", needs(store.CanMarks), nil, setBackMarkSentences},
+	{"rank", needs(store.CanPriority), nil, rankSentences},
+	{"rescues", nil, nil, rescueSentences},
+	{"rescues", needs(store.CanDeadline), nil, solitudeSentences},
+	{"counting", nil, nil, countSentences},
+	{"messages", nil, nil, idSentences},
+	{"unique keys", needs(store.CanUnique), nil, uniqueSentences},
+	{"emit", needs(store.CanEmitAtomic), nil, emitSentences},
+	{"claims", nil, nil, claimSentences},
+	{"batches", nil, nil, batchSentences},
+	{"limits", nil, nil, limitSentences},
+	{"topics", needs(store.CanTopics), nil, topicSentences},
+	{"topics", needs(store.CanRemove, store.CanTopics, store.CanFigures), nil, removeSentences},
+	{"topics", needs(store.CanTopics, store.CanBound), nil, boundSentences},
+	{"topics", needs(store.CanTopics), nil, []Sentence{boundIsKeptOrRefused}},
+	{"figures", needs(store.CanTopics, store.CanFigures), nil, statsSentences},
+	{"parking", needs(store.CanTopics, store.CanDeadLetters), (*T).parking, parkSentences},
+	{"retaining", needs(store.CanTopics, store.CanLookup), nil, retainSentences},
+	{"looking", needs(store.CanLookup), nil, inspectSentences},
+	{"dead letters", needs(store.CanDeadLetters), nil, deadSentences},
+	{"dead letters", needs(store.CanDeadLetters), nil, burySentences},
+	{"dead letters", needs(store.CanTriage, store.CanDeadLetters, store.CanLookup), nil, triageSentences},
+	{"state", needs(store.CanState), nil, stateSentences},
+	{"marks", needs(store.CanMarks), nil, markSentences},
+	{"marks", needs(store.CanMarks), nil, markAckSentences},
+	{"pace", needs(store.CanPace), nil, paceSentences},
+	{"results", needs(store.CanResults, store.CanTopics), nil, resultSentences},
+	{"waking", needs(store.CanWake), nil, wakeSentences},
+	{"processes", needs(store.CanProcesses), nil, processSentences},
+	{"durability", needs(store.CanSurvive), nil, surviveSentences},
+	{"transactions", needs(store.CanTxAppend), nil, txSentences},
+	{"transactions", needs(store.CanTxAppend), nil, txAckSentences},
+	{"schema", nil, nil, schemaSentences},
+	{"calls", nil, nil, callSentences},
 }
 
 // Sentences returns the whole contract, by theme.
@@ -78,6 +79,12 @@ func Sentences() []Sentence {
 	for _, th := range themes {
 		for _, s := range th.sentences {
 			s.Theme, s.Needs = th.name, slices.Concat(th.needs, s.Needs)
+			if test := s.Test; th.begin != nil {
+				s.Test = func(t *T) {
+					th.begin(t)
+					test(t)
+				}
+			}
 			all = append(all, s)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 var tailSentences = []Sentence{
 	{Text: "In a topic that retries at the tail, a retried message blocks nobody, and joins the tail of its lane when it is due.",
 		Name: "RetryGoesToTheTail", Test: func(t *T) {
-			t.tailing()
 			t.lane("k", "a", "b")
 			t.retry(t.claimRun(1, 1)[0], 4*time.Minute)
 			t.lane("k", "c")
@@ -34,7 +33,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "A retry at the tail after no time is claimable at once, behind what is there and before what comes.",
 		Name: "TailRetryAtOnce", Test: func(t *T) {
-			t.tailing()
 			t.lane("k", "a", "b")
 			t.retry(t.claimRun(1, 1)[0], 0)
 			t.lane("k", "c")
@@ -44,7 +42,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "Retries at the tail and delayed messages join their lane in the order in which they are due.",
 		Name: "TailRetryAmongTheDelayed", Test: func(t *T) {
-			t.tailing()
 			t.lane("k", "b", "d")
 			t.put(t.delayed(t.keyed("k", "a"), 2*time.Minute), t.delayed(t.keyed("k", "c"), 6*time.Minute))
 			ds := t.claims("b", "d")
@@ -55,7 +52,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "A retry at the tail leaves its run open, unless it is the last of it, and its own token is good for nothing then.",
 		Name: "TailRetryLeavesTheRunOpen", Test: func(t *T) {
-			t.tailing()
 			t.lane("k", "a", "b", "c", "d")
 			ds := t.claimRun(10, 3)
 			t.retry(ds[1], 10*time.Minute)
@@ -76,7 +72,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "A retry at the tail with Hold ends its run and closes the lane for Hold; the message waits for After alone.",
 		Name: "TailRetryHolds", Test: func(t *T) {
-			t.tailing()
 			ds := t.claimedRun("k", "a", "b", "c")
 			t.settled(retrying(ds[0], 8*time.Minute, 4*time.Minute))
 			t.lost(verdict(ds[1], store.Ack))
@@ -95,7 +90,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "A message that is retried at the tail keeps its id, body, attempts and the moment since which it was visible; throttled ones are counted apart.",
 		Name: "TailRetryKeepsWhatItWas", Test: func(t *T) {
-			t.tailing()
 			m := t.keyed("k", "a")
 			m.Headers = map[string]string{"h": "v"}
 			id := t.put(m)[0]
@@ -117,7 +111,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "A retry at the tail keeps the rank of its message.",
 		Name: "TailRetryKeepsTheRank", Needs: needs(store.CanPriority), Test: func(t *T) {
-			t.tailing()
 			t.lane("k", "a")
 			t.retry(t.claimOne(), 2*time.Minute)
 			t.Advance(time.Minute)
@@ -128,7 +121,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "A message that is retried at the tail is delayed until it is due, and its history says until when.",
 		Name: "TailRetryIsOnRecord", Needs: needs(store.CanLookup), Test: func(t *T) {
-			t.tailing()
 			id := t.put(t.keyed("k", "a"))[0]
 			t.lane("k", "b")
 			before := t.get(id)
@@ -147,7 +139,6 @@ var tailSentences = []Sentence{
 		}},
 	{Text: "OldestWaiting finds what was retried at the tail, behind younger messages, too.",
 		Name: "TailRetryIsOldest", Needs: needs(store.CanFigures), Test: func(t *T) {
-			t.tailing()
 			t.lane("k", "a")
 			t.retry(t.claimOne(), 2*time.Minute)
 			t.Advance(time.Minute)
@@ -165,6 +156,46 @@ var tailSentences = []Sentence{
 			t.check(got.OldestWaiting == 0 && got.Delayed == 1, "the oldest of none has waited %v, %d are delayed",
 				got.OldestWaiting, got.Delayed)
 		}},
+	{Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold.",
+		Name: "TailIsForSharedLanes", Test: func(t *T) {
+			ds := t.claimed("a", "b")
+			t.settled(retrying(ds[0], 2*time.Minute, 6*time.Minute), retrying(ds[1], 2*time.Minute, 0))
+			t.Advance(4 * time.Minute)
+			t.ack(t.claims("b")...)
+			t.Advance(4 * time.Minute)
+			t.ack(t.claims("a")...)
+		}},
+	{Text: "Where the topic retries at the tail, released and rescued messages keep the head of their lane.",
+		Name: "TailLeavesTheHeadToOthers", Test: func(t *T) {
+			t.lane("k", "a", "b")
+			t.release(t.claims("a", "b")[0], 2*time.Minute)
+			t.nothing()
+			t.Advance(3 * time.Minute)
+			t.claims("a", "b")
+			t.expire()
+			t.claims("a", "b")
+		}},
+	{Text: "A suspect that is retried at the tail is a run by itself when its turn comes.",
+		Name: "SuspectAtTheTail", Test: func(t *T) {
+			t.lane("k", "a", "b")
+			for range store.SuspectAfter {
+				t.wantBodies(t.claimRun(1, 1), "a")
+				t.expire()
+			}
+			t.retry(t.claims("a")[0], time.Minute)
+			t.Advance(2 * time.Minute)
+			t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
+			t.lane("k", "c")
+			t.expire()
+			t.ack(t.claims("b")...)
+			d := t.claims("a")
+			t.check(d[0].Rescues == store.SuspectAfter, "%d rescues; want %d", d[0].Rescues, store.SuspectAfter)
+			t.ack(d...)
+			t.claims("c")
+		}},
+}
+
+var tailSettingSentences = []Sentence{
 	{Text: "A delivery says whether a retry of it goes to the tail, as the topic has it when it is claimed.",
 		Name: "TailIsToldWithTheDelivery", Test: func(t *T) {
 			told := func(want bool) {
@@ -185,46 +216,6 @@ var tailSentences = []Sentence{
 			to.Tail, to.Order = true, store.OrderNone
 			t.alter(to)
 			told(false)
-		}},
-	{Text: "Where the topic retries at the tail, a message that is a lane of its own waits for the longer of After and Hold.",
-		Name: "TailIsForSharedLanes", Test: func(t *T) {
-			t.tailing()
-			ds := t.claimed("a", "b")
-			t.settled(retrying(ds[0], 2*time.Minute, 6*time.Minute), retrying(ds[1], 2*time.Minute, 0))
-			t.Advance(4 * time.Minute)
-			t.ack(t.claims("b")...)
-			t.Advance(4 * time.Minute)
-			t.ack(t.claims("a")...)
-		}},
-	{Text: "Where the topic retries at the tail, released and rescued messages keep the head of their lane.",
-		Name: "TailLeavesTheHeadToOthers", Test: func(t *T) {
-			t.tailing()
-			t.lane("k", "a", "b")
-			t.release(t.claims("a", "b")[0], 2*time.Minute)
-			t.nothing()
-			t.Advance(3 * time.Minute)
-			t.claims("a", "b")
-			t.expire()
-			t.claims("a", "b")
-		}},
-	{Text: "A suspect that is retried at the tail is a run by itself when its turn comes.",
-		Name: "SuspectAtTheTail", Test: func(t *T) {
-			t.tailing()
-			t.lane("k", "a", "b")
-			for range store.SuspectAfter {
-				t.wantBodies(t.claimRun(1, 1), "a")
-				t.expire()
-			}
-			t.retry(t.claims("a")[0], time.Minute)
-			t.Advance(2 * time.Minute)
-			t.wantBodies(t.claimRun(1, 1), "b") // and the store notices what is due
-			t.lane("k", "c")
-			t.expire()
-			t.ack(t.claims("b")...)
-			d := t.claims("a")
-			t.check(d[0].Rescues == store.SuspectAfter, "%d rescues; want %d", d[0].Rescues, store.SuspectAfter)
-			t.ack(d...)
-			t.claims("c")
 		}},
 	{Text: "A topic retries at the tail if it is declared so, by all processes alike, and not at the tail while it parks.",
 		Name: "TailIsDeclared", Test: func(t *T) {

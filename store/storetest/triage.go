@@ -38,8 +38,7 @@ var triageSentences = []Sentence{
 			live := t.put(t.msg("live"))[0]
 			t.refusing(t.triage().ReplayKeeping(t.ctx(), "other", live, dead, "none")).want(store.ErrNotFound, live, "none")
 			t.claims("live")
-			t.Topic = "other"
-			t.claims("dead")
+			t.claimsOf("other", "dead")
 		}},
 	{Text: "A resolved letter stays where and what it is, with who resolved it, when and why; dead letters are selected by it.",
 		Name: "ResolvedStaysDead", Test: func(t *T) {
