@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -11,38 +10,17 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// board shows how the crawl goes: redrawn in place on a terminal, otherwise a
-// line now and then.
+// board shows how the crawl goes.
 type board struct {
-	w     io.Writer
-	show  func(lines []string) // nil: there is no terminal
-	site  *site.Site
-	began time.Time
+	ctx    context.Context
+	topics store.Topics
+	site   *site.Site
+	began  time.Time
 }
 
-// run draws until ctx ends.
-func (b *board) run(ctx context.Context, t store.Topics) {
-	every := 3 * time.Second
-	if b.show != nil {
-		every = 200 * time.Millisecond
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if stats, err := t.Stats(ctx, requests, results); err == nil {
-				b.draw(stats)
-			}
-		}
-	}
-}
-
-func (b *board) draw(stats []store.TopicStats) {
-	var pages int64
-	var t store.TopicStats // of requests
+// look returns how many pages are stored, and the figures of requests.
+func (b *board) look() (pages int64, t store.TopicStats) {
+	stats, _ := b.topics.Stats(b.ctx, requests, results) // the next look may see more
 	for _, of := range stats {
 		if of.Name == requests {
 			t = of
@@ -50,18 +28,24 @@ func (b *board) draw(stats []store.TopicStats) {
 			pages = of.Appended
 		}
 	}
-	if b.show == nil {
-		fmt.Fprintf(b.w, "%5.1fs  %d of %d pages stored, %d to fetch, %d retried, %d dead\n",
-			time.Since(b.began).Seconds(), pages, b.site.Len(), t.Waiting+t.Delayed, t.Retried, t.Dead)
-		return
-	}
-	b.show([]string{
+	return pages, t
+}
+
+func (b *board) line() string {
+	pages, t := b.look()
+	return fmt.Sprintf("%5.1fs  %d of %d pages stored, %d to fetch, %d retried, %d dead", time.Since(b.began).Seconds(),
+		pages, b.site.Len(), t.Waiting+t.Delayed, t.Retried, t.Dead)
+}
+
+func (b *board) lines() []string {
+	pages, t := b.look()
+	return []string{
 		bar(pages, int64(b.site.Len())) + fmt.Sprintf("  %.1fs", time.Since(b.began).Seconds()),
 		fmt.Sprintf("%-13s%9s%9s%9s%9s%9s%9s", "topic", "waiting", "delayed", "leased", "acked", "retried", "dead"),
-		fmt.Sprintf("%-13s%9d%9d%9d%9d%9d%9d", t.Name, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead),
+		fmt.Sprintf("%-13s%9d%9d%9d%9d%9d%9d", requests, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead),
 		fmt.Sprintf("the site answered %d requests, at most %d at once", b.site.Tally().Requests,
 			b.site.MaxConcurrent()),
-	})
+	}
 }
 
 func bar(n, of int64) string {

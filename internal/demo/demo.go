@@ -93,16 +93,10 @@ func (c *Config) crawl(ctx context.Context) (Summary, error) {
 	defer h.close()
 	fmt.Fprintf(c.Board, "a site of %d pages at %s, with %d that cannot be read and %d that always fail\n",
 		h.site.Len(), h.url, len(h.site.Broken()), len(h.site.Failing()))
-	showing, stop := context.WithCancel(ctx)
-	live := &board{w: c.Board, show: c.Show, site: h.site, began: time.Now()}
-	done := make(chan struct{})
-	go func() { defer close(done); live.run(showing, topics) }()
+	live := &board{ctx: ctx, topics: topics, site: h.site, began: time.Now()}
+	shown := (&pipeline.Invocation{Stderr: c.Board, Show: c.Show}).Board(live.lines, live.line)
 	sums, err := crawl.Run(ctx, c.Store, c.Logger, c.module(h))
-	stop()
-	<-done
-	if c.Show != nil {
-		c.Show(nil)
-	}
+	shown.Stop()
 	if err != nil {
 		return Summary{}, err
 	}
