@@ -110,9 +110,8 @@ func (t *Task) do(ctx context.Context) (_ *report.Line, err error) {
 	}
 	l := &report.Line{
 		Suite: t.Suite, Work: t.Work, Arm: t.Arm, Round: t.Round, Scale: string(t.Scale), Settings: r.Settings(),
-		At: time.Now().UTC(),
+		At: time.Now().UTC(), Outcome: o,
 	}
-	l.Fill(&o)
 	return l, nil
 }
 

@@ -42,7 +42,7 @@ func TestArmsTakeTurns(t *testing.T) {
 
 func TestRunOfASQLiteArm(t *testing.T) {
 	lines := measure(t, Config{Suite: plan.SQLite, Work: "burn", Arm: plan.Backlite})
-	if lines[0].WALBytesPerJob != nil {
+	if lines[0].WAL != nil {
 		t.Errorf("an embedded store has no server's WAL: %+v", lines[0])
 	}
 }
@@ -57,11 +57,11 @@ func TestRunOfAPostgresArm(t *testing.T) {
 	}
 	l := measure(t, Config{Suite: plan.Postgres, Work: "append", Arm: plan.River, Postgres: dsn,
 		PostgresAdmin: os.Getenv("PAWL_TEST_POSTGRES_ADMIN")})[0]
-	if l.WALBytesPerJob == nil || *l.WALBytesPerJob < plan.PayloadBytes || *l.WALBytesPerJob > 10_000 {
-		t.Errorf("WAL of an inserted job: %v", l.WALBytesPerJob)
+	if l.WAL == nil || *l.WAL < plan.PayloadBytes || *l.WAL > 10_000 {
+		t.Errorf("WAL of an inserted job: %v", l.WAL)
 	}
-	if l.CommitsPerJob == nil || *l.CommitsPerJob < 1.0/plan.AppendBatch || *l.CommitsPerJob > 2.0/plan.AppendBatch {
-		t.Errorf("commits of an inserted job: %v", l.CommitsPerJob)
+	if l.Commits == nil || *l.Commits < 1.0/plan.AppendBatch || *l.Commits > 2.0/plan.AppendBatch {
+		t.Errorf("commits of an inserted job: %v", l.Commits)
 	}
 }
 
@@ -143,7 +143,7 @@ func measure(t *testing.T, c Config) (lines []report.Line) {
 		}
 		lines = append(lines, l)
 	}
-	if len(lines) != 1 || lines[0].PerSecond <= 0 || lines[0].RSSBytes == 0 || lines[0].CPUSecondsPer1k == nil {
+	if len(lines) != 1 || lines[0].PerSecond <= 0 || lines[0].RSS == 0 || lines[0].CPU == nil {
 		t.Fatalf("lines are %+v", lines)
 	}
 	if left, _ := filepath.Glob(filepath.Join(c.Out, "scratch-*")); left != nil {

@@ -117,8 +117,8 @@ func (p *Parallel) Do(ctx context.Context) (o work.Outcome, err error) {
 	if r.Handled-r.Repeated != n {
 		return o, fmt.Errorf("%d records in the order of their key instead of %d", r.Handled-r.Repeated, n)
 	}
-	o = work.Outcome{N: n, Elapsed: r.Elapsed, PerSecond: float64(n) / r.Elapsed.Seconds(), Repeated: r.Repeated,
-		RSS: r.RSS, Costs: meter.Costs{CPU: r.CPU, WAL: -1, Dead: -1, Commits: -1}}
+	o = work.Outcome{N: n, PerSecond: float64(n) / r.Elapsed.Seconds(), Repeated: r.Repeated, RSS: r.RSS,
+		Costs: meter.CPUCosts(r.CPU, n)}
 	b, err := brokers.Dial(p.Addresses)
 	if err != nil {
 		return o, err

@@ -6,13 +6,24 @@ import (
 	"time"
 )
 
-// Costs of a run. What could not be measured is negative.
+// Costs of a run. What could not be measured is nil.
 type Costs struct {
-	CPU     time.Duration // client and server
-	WAL     int64         // bytes of records, without full-page images
-	Dead    int64         // row versions that updates and deletes left behind
-	Commits int64
+	WAL     *float64 `json:"wal_bytes_per_job,omitempty"`   // of records, without full-page images
+	Dead    *float64 `json:"dead_tuples_per_job,omitempty"` // row versions that updates and deletes left behind
+	Commits *float64 `json:"commits_per_job,omitempty"`
+	CPU     *float64 `json:"cpu_seconds_per_1k,omitempty"` // client and server, 1,000 jobs
 }
+
+// PerJob is what one of n jobs has of a total; nil without jobs.
+func PerJob(total float64, n int) *float64 {
+	if n == 0 {
+		return nil
+	}
+	return new(total / float64(n))
+}
+
+// CPUCosts are the costs of n jobs of which only CPU is known.
+func CPUCosts(total time.Duration, n int) Costs { return Costs{CPU: PerJob(total.Seconds()*1000, n)} }
 
 // Meter reads the costs of one run: Begin, the run, End, then Settle after the
 // arm has closed its connections. Server is nil for an embedded store.
@@ -44,14 +55,14 @@ func (m *Meter) End(ctx context.Context) (err error) {
 	return err
 }
 
-// Settle returns the costs between Begin and End. Counters of the server are
+// Settle returns the costs of n jobs between Begin and End. Counters of the server are
 // complete only when the arm's sessions are gone, so it waits for that.
-func (m *Meter) Settle(ctx context.Context) (Costs, error) {
-	c := Costs{CPU: m.cpu1 - m.cpu0, WAL: -1, Dead: -1, Commits: -1}
+func (m *Meter) Settle(ctx context.Context, n int) (Costs, error) {
+	c := CPUCosts(m.cpu1-m.cpu0, n)
 	if !m.Account || m.Server == nil {
 		return c, nil
 	}
-	err := m.Server.settle(ctx, &c)
+	err := m.Server.settle(ctx, &c, n)
 	return c, err
 }
 

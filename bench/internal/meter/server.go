@@ -74,21 +74,22 @@ func (s *Server) end(ctx context.Context) error {
 	return wrap("note the WAL position", s.conn.QueryRow(ctx, `SELECT pg_current_wal_flush_lsn()::text`).Scan(&s.lsn1))
 }
 
-func (s *Server) settle(ctx context.Context, c *Costs) error {
+func (s *Server) settle(ctx context.Context, c *Costs, n int) error {
 	after, err := s.quiet(ctx)
 	if err != nil {
 		return err
 	}
-	c.Commits, c.Dead = after.commits-s.before.commits, after.dead-s.before.dead
-	c.WAL = 0
+	var wal int64
 	if s.lsn0 != s.lsn1 {
 		err = s.conn.QueryRow(ctx,
 			`SELECT sum(record_size)::bigint FROM pg_get_wal_stats($1::text::pg_lsn, $2::text::pg_lsn, false)`,
-			s.lsn0, s.lsn1).Scan(&c.WAL)
+			s.lsn0, s.lsn1).Scan(&wal)
 	}
 	if err != nil {
 		return wrap("sum the WAL", err)
 	}
+	c.Commits, c.Dead = PerJob(float64(after.commits-s.before.commits), n), PerJob(float64(after.dead-s.before.dead), n)
+	c.WAL = PerJob(float64(wal), n)
 	_, err = s.conn.Exec(ctx, `SELECT pg_drop_replication_slot('pawlbench_' || pg_backend_pid())`)
 	return wrap("drop the replication slot", err)
 }

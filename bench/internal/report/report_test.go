@@ -15,12 +15,9 @@ import (
 
 // Other programs read these names.
 func TestLineHasItsNames(t *testing.T) {
-	o := work.Outcome{
-		N: 2000, PerSecond: 500, P50: 1500 * time.Microsecond, P99: 3 * time.Millisecond, Timed: true, RSS: 7,
-		Costs: meter.Costs{CPU: 4 * time.Second, WAL: 4000, Dead: 6000, Commits: 100},
-	}
-	l := Line{Suite: "postgres", Work: "steady", Arm: "pawl", Round: 1, Versions: map[string]string{"go": "1"}}
-	l.Fill(&o)
+	l := Line{Suite: "postgres", Work: "steady", Arm: "pawl", Round: 1, Versions: map[string]string{"go": "1"},
+		Outcome: work.Outcome{N: 2000, PerSecond: 500, P50: new(1.5), P99: new(3.0), RSS: 7,
+			Costs: meter.Costs{CPU: new(2.0), WAL: new(2.0), Dead: new(3.0), Commits: new(0.05)}}}
 	dir := t.TempDir()
 	for range 2 {
 		if err := Append(dir, &l); err != nil {
@@ -55,8 +52,7 @@ func TestLineHasItsNames(t *testing.T) {
 }
 
 func TestLineLeavesOutWhatWasNotMeasured(t *testing.T) {
-	var l Line
-	l.Fill(&work.Outcome{N: 10, Costs: meter.Costs{WAL: -1, Dead: -1, Commits: -1}})
+	l := Line{Outcome: work.Outcome{N: 10, Costs: meter.CPUCosts(time.Second, 10)}}
 	b, err := json.Marshal(l)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +70,7 @@ func TestRatioIsToTheBestPeerRoundByRound(t *testing.T) {
 	var lines []*Line
 	add := func(arm string, rates ...float64) {
 		for i, r := range rates {
-			lines = append(lines, &Line{Arm: arm, Round: i + 1, PerSecond: r, P99: new(1000 / r)})
+			lines = append(lines, &Line{Arm: arm, Round: i + 1, Outcome: work.Outcome{PerSecond: r, P99: new(1000 / r)}})
 		}
 	}
 	add("pawl", 300, 600, 100)
@@ -104,8 +100,8 @@ func TestTableComparesEveryArmOnKafka(t *testing.T) {
 	var lines []*Line
 	for arm, rate := range map[string]float64{plan.Raw: 20_000, plan.PawlStore: 10_000, plan.PawlDispatch: 12_000,
 		plan.ParallelConsumer: 2000} {
-		lines = append(lines, &Line{Suite: wk.Suite, Work: wk.Name, Arm: arm, Round: 1, N: 10, PerSecond: rate,
-			CPUSecondsPer1k: new(0.004)})
+		lines = append(lines, &Line{Suite: wk.Suite, Work: wk.Name, Arm: arm, Round: 1,
+			Outcome: work.Outcome{N: 10, PerSecond: rate, Costs: meter.Costs{CPU: new(0.004)}}})
 	}
 	var b strings.Builder
 	if err := Table(&b, []plan.Work{wk}, lines); err != nil {
@@ -125,9 +121,10 @@ func TestTableComparesEveryArmOnKafka(t *testing.T) {
 func TestTableNamesBothArmsAndTheirSettings(t *testing.T) {
 	wk := plan.Work{Suite: "postgres", Name: "burn", Kind: plan.Burn, Doc: "burns", Arms: []string{"pawl", "river"}}
 	lines := []*Line{
-		{Suite: "postgres", Work: "burn", Arm: "river", Round: 1, N: 100, PerSecond: 30_000, Settings: "1000 workers"},
-		{Suite: "postgres", Work: "burn", Arm: "pawl", Round: 1, N: 100, PerSecond: 90_000, Settings: "runs of 64",
-			Slices: []float64{1, 2}},
+		{Suite: "postgres", Work: "burn", Arm: "river", Round: 1, Settings: "1000 workers",
+			Outcome: work.Outcome{N: 100, PerSecond: 30_000}},
+		{Suite: "postgres", Work: "burn", Arm: "pawl", Round: 1, Settings: "runs of 64",
+			Outcome: work.Outcome{N: 100, PerSecond: 90_000, Slices: []float64{1, 2}}},
 	}
 	var b strings.Builder
 	if err := Table(&b, []plan.Work{wk}, lines); err != nil {

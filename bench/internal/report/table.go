@@ -16,11 +16,11 @@ import (
 func metrics(wk plan.Work) []metric {
 	rate := metric{"jobs/s", true, func(l *Line) *float64 { return &l.PerSecond }}
 	costs := []metric{
-		{"WAL B/job", false, func(l *Line) *float64 { return l.WALBytesPerJob }},
-		{"dead/job", false, func(l *Line) *float64 { return l.DeadTuplesPerJob }},
-		{"commits/job", false, func(l *Line) *float64 { return l.CommitsPerJob }},
-		{"CPU s/1k", false, func(l *Line) *float64 { return l.CPUSecondsPer1k }},
-		{"RSS MiB", false, func(l *Line) *float64 { return new(float64(l.RSSBytes) / (1 << 20)) }},
+		{"WAL B/job", false, func(l *Line) *float64 { return l.WAL }},
+		{"dead/job", false, func(l *Line) *float64 { return l.Dead }},
+		{"commits/job", false, func(l *Line) *float64 { return l.Commits }},
+		{"CPU s/1k", false, func(l *Line) *float64 { return l.CPU }},
+		{"RSS MiB", false, func(l *Line) *float64 { return new(float64(l.RSS) / (1 << 20)) }},
 	}
 	latency := []metric{
 		{"p50 ms", false, func(l *Line) *float64 { return l.P50 }},
@@ -41,10 +41,10 @@ func metrics(wk plan.Work) []metric {
 
 // cpuPerMillion is the CPU of the client alone, for what runs at millions a second.
 var cpuPerMillion = metric{"CPU s/1M", false, func(l *Line) *float64 {
-	if l.CPUSecondsPer1k == nil {
+	if l.CPU == nil {
 		return nil
 	}
-	return new(*l.CPUSecondsPer1k * 1000)
+	return new(*l.CPU * 1000)
 }}
 
 // Table prints a block for every work: medians over the rounds, the ratio to

@@ -31,18 +31,17 @@ type Run struct {
 	Pin func(context.Context) (release func() error, err error)
 }
 
-// Outcome is what a run measured.
+// Outcome is what a run measured. The names are a contract with whoever reads the files of results.
 type Outcome struct {
-	N         int // jobs executed, or inserted by an append
-	Elapsed   time.Duration
-	PerSecond float64
-	P50, P99  time.Duration // from append returned to handler started
-	Timed     bool          // P50 and P99 are set
-	Slices    []float64     // jobs per second, slice by slice
-	Backlog   []int         // jobs that were due and not done, at the end of each slice (drill)
-	Repeated  int           // executions of a job beyond its first
-	Costs     meter.Costs
-	RSS       int64
+	N         int      `json:"n"` // jobs executed, or inserted by an append
+	PerSecond float64  `json:"per_second"`
+	P50       *float64 `json:"p50_ms,omitempty"` // from append returned to handler started
+	P99       *float64 `json:"p99_ms,omitempty"`
+	meter.Costs
+	RSS      int64     `json:"rss_bytes,omitempty"`
+	Slices   []float64 `json:"slices_per_second,omitempty"` // jobs, slice by slice
+	Backlog  []int     `json:"backlog_by_slice,omitempty"`  // jobs that were due and not done, at the end of each slice (drill)
+	Repeated int       `json:"repeated,omitempty"`          // executions of a job beyond its first
 }
 
 // Do sets the arm up, runs the work and closes the arm.
@@ -62,7 +61,7 @@ func (r *Run) Do(ctx context.Context) (o Outcome, err error) {
 	if err = errors.Join(err, r.Arm.Close()); err != nil {
 		return o, err
 	}
-	o.Costs, err = r.Meter.Settle(ctx)
+	o.Costs, err = r.Meter.Settle(ctx, o.N)
 	return o, err
 }
 
@@ -71,13 +70,14 @@ func (r *Run) Settings() string { return r.Arm.Settings() }
 
 // ran notes that n jobs were done in that time.
 func (o *Outcome) ran(n int, took time.Duration) {
-	o.N, o.Elapsed, o.PerSecond = n, took, perSecond(n, took)
+	o.N, o.PerSecond = n, perSecond(n, took)
 }
 
 // timed notes how long jobs waited.
 func (o *Outcome) timed(waits []time.Duration) {
 	slices.Sort(waits)
-	o.Timed, o.P50, o.P99 = true, meter.Percentile(waits, 0.50), meter.Percentile(waits, 0.99)
+	at := func(p float64) *float64 { return new(meter.Percentile(waits, p).Seconds() * 1000) }
+	o.P50, o.P99 = at(0.50), at(0.99)
 }
 
 func (r *Run) tidy(ctx context.Context) error {

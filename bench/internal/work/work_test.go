@@ -48,14 +48,14 @@ func once(t *testing.T, name string, w plan.Work) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.N == 0 || o.PerSecond <= 0 || o.Costs.CPU <= 0 || o.RSS == 0 {
+	if o.N == 0 || o.PerSecond <= 0 || o.CPU == nil || *o.CPU <= 0 || o.RSS == 0 {
 		t.Errorf("outcome without figures: %+v", o)
 	}
 	if w.N > 0 && o.N != w.N {
 		t.Errorf("%d jobs instead of %d", o.N, w.N)
 	}
-	if timed := w.Kind == plan.Steady || w.Kind == plan.Lone; timed != o.Timed {
-		t.Errorf("timed = %v", o.Timed)
+	if timed := w.Kind == plan.Steady || w.Kind == plan.Lone; timed != (o.P50 != nil) {
+		t.Errorf("p50 = %v", o.P50)
 	}
 	if w.Kind == plan.Hold && len(o.Slices) != 1 {
 		t.Errorf("slices = %v", o.Slices)
@@ -92,8 +92,8 @@ func TestPickupCountsFromTheAppend(t *testing.T) {
 	tr.appended = []time.Duration{0, 10 * ms, 20 * ms, 30 * ms}
 	tr.started = []time.Duration{900 * ms, 13 * ms, 19 * ms, 29 * ms} // the first is warm-up, the last two began early
 	var o Outcome
-	if o.timed(tr.pickups(1)); o.P50 != 0 || o.P99 != 3*ms {
-		t.Errorf("pickup = %v, %v; want 0, 3ms", o.P50, o.P99)
+	if o.timed(tr.pickups(1)); *o.P50 != 0 || *o.P99 != 3 {
+		t.Errorf("pickup = %v, %v; want 0, 3 ms", *o.P50, *o.P99)
 	}
 }
 
