@@ -76,3 +76,14 @@ func TestPercentileAndMedian(t *testing.T) {
 		t.Errorf("Median of four = %v, want 2.5", got)
 	}
 }
+
+func TestFigure(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.00426: "0.00426", 1: "1.00", 9.994: "9.99", 12.34: "12.3", 998: "998", 9994: "9994", 9995: "10.0k",
+		27_931: "27.9k", 1.2e6: "1.20M",
+	} {
+		if got := Figure(v); got != want {
+			t.Errorf("Figure(%v) = %s, want %s", v, got, want)
+		}
+	}
+}

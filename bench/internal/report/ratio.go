@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -13,13 +12,11 @@ import (
 // Ratio says how many times better Pawl is than the best peer: the median of
 // the ratios of each round, and the lowest and highest of them.
 type Ratio struct {
-	Peer           string
-	Median, Lo, Hi float64
+	Peer string
+	meter.Spread
 }
 
-func (r Ratio) String() string {
-	return fmt.Sprintf("%s× (%s–%s) %s", figure(r.Median), figure(r.Lo), figure(r.Hi), r.Peer)
-}
+func (r Ratio) String() string { return r.Ratio() + " " + r.Peer }
 
 // metric reads a figure of a line, if the line has it.
 type metric struct {
@@ -75,7 +72,7 @@ func (m metric) against(lines []*Line, ours, peer string) (r Ratio, ok bool) {
 	if len(ratios) == 0 {
 		return r, false
 	}
-	r.Median, r.Lo, r.Hi = meter.Median(ratios), slices.Min(ratios), slices.Max(ratios)
+	r.Spread = meter.SpreadOf(ratios)
 	return r, true
 }
 

@@ -80,7 +80,7 @@ func TestRatioIsToTheBestPeerRoundByRound(t *testing.T) {
 	p99 := metric{"p99 ms", false, func(l *Line) *float64 { return l.P99 }}
 	for _, m := range []metric{rate, p99} {
 		r, ok := m.compare(lines)
-		want := Ratio{Peer: "river", Median: 3, Lo: 2, Hi: 6}
+		want := Ratio{"river", meter.Spread{Median: 3, Lo: 2, Hi: 6}}
 		if !ok || r != want {
 			t.Errorf("%s: compare = %+v, %v; want %+v", m.name, r, ok, want)
 		}
@@ -136,17 +136,6 @@ func TestTableNamesBothArmsAndTheirSettings(t *testing.T) {
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
-		}
-	}
-}
-
-func TestFigure(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0", 0.00426: "0.00426", 1: "1.00", 9.994: "9.99", 12.34: "12.3", 998: "998", 9994: "9994", 9995: "10.0k",
-		27_931: "27.9k", 1.2e6: "1.20M",
-	} {
-		if got := figure(v); got != want {
-			t.Errorf("figure(%v) = %s, want %s", v, got, want)
 		}
 	}
 }

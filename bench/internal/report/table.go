@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -97,11 +96,11 @@ func block(b *strings.Builder, wk plan.Work, lines []*Line) {
 }
 
 func cells(arm string, lines []*Line, ms []metric) []string {
-	out := []string{"  " + arm, fmt.Sprint(len(lines)), figure(float64(lines[len(lines)-1].N))}
+	out := []string{"  " + arm, fmt.Sprint(len(lines)), meter.Figure(float64(lines[len(lines)-1].N))}
 	for _, m := range ms {
 		cell := "-"
 		if all := slices.Collect(maps.Values(m.rounds(lines))); len(all) > 0 {
-			cell = figure(meter.Median(all))
+			cell = meter.Figure(meter.Median(all))
 		}
 		out = append(out, cell)
 	}
@@ -145,15 +144,15 @@ func share(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
 		return
 	}
 	limit := plan.KafkaAtOnce / wk.Takes.Seconds()
-	fmt.Fprintf(b, "  %d at once of %v: at most %s/s, of which", plan.KafkaAtOnce, wk.Takes, figure(limit))
+	fmt.Fprintf(b, "  %d at once of %v: at most %s/s, of which", plan.KafkaAtOnce, wk.Takes, meter.Figure(limit))
 	for _, arm := range wk.Arms {
 		if of := arms[arm]; len(of) > 0 {
 			var all []float64
 			for _, l := range of {
 				all = append(all, 100*l.PerSecond/limit)
 			}
-			fmt.Fprintf(b, " %s %s %% (%s–%s);", arm, figure(meter.Median(all)), figure(slices.Min(all)),
-				figure(slices.Max(all)))
+			of := meter.SpreadOf(all)
+			fmt.Fprintf(b, " %s %s %% (%s–%s);", arm, meter.Figure(of.Median), meter.Figure(of.Lo), meter.Figure(of.Hi))
 		}
 	}
 	b.WriteString("\n")
@@ -178,7 +177,7 @@ func trend(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
 					all = append(all, l.Slices[i])
 				}
 			}
-			fmt.Fprintf(b, " %s", figure(meter.Median(all)))
+			fmt.Fprintf(b, " %s", meter.Figure(meter.Median(all)))
 		}
 		b.WriteString("\n")
 		if last := of[len(of)-1]; len(last.Backlog) > 0 {
@@ -189,32 +188,4 @@ func trend(b *strings.Builder, wk plan.Work, arms map[string][]*Line) {
 
 func row(w io.Writer, cells []string) {
 	fmt.Fprintln(w, strings.Join(cells, "\t")) //nolint:errcheck // to a tabwriter over a Builder
-}
-
-// figure prints three digits that count, with k and M.
-func figure(v float64) string {
-	a := math.Abs(v)
-	switch {
-	case a >= 999_500:
-		return digits(v/1e6) + "M"
-	case a >= 9_995:
-		return digits(v/1e3) + "k"
-	default:
-		return digits(v)
-	}
-}
-
-func digits(v float64) string {
-	switch a := math.Abs(v); {
-	case a == 0:
-		return "0"
-	case a >= 99.95:
-		return fmt.Sprintf("%.0f", v)
-	case a >= 9.995:
-		return fmt.Sprintf("%.1f", v)
-	case a >= 0.9995:
-		return fmt.Sprintf("%.2f", v)
-	default:
-		return fmt.Sprintf("%.3g", v)
-	}
 }

@@ -49,6 +49,5 @@ func (f Figures) Compare(of, ours, theirs string) {
 	for i := range ratios {
 		ratios[i] = f[ours][i] / f[theirs][i]
 	}
-	fmt.Printf("%s, %s to %s: %.2f× (%.2f–%.2f)\n", of, ours, theirs, meter.Median(ratios), slices.Min(ratios),
-		slices.Max(ratios))
+	fmt.Printf("%s, %s to %s: %s\n", of, ours, theirs, meter.SpreadOf(ratios).Ratio())
 }
