@@ -38,8 +38,7 @@ var deadSentences = []Sentence{
 			id := t.died(t.msg("a"), "K", "r")
 			t.nothing()
 			for range 3 {
-				t.Advance(1000 * time.Hour)
-				t.nothing()
+				t.later(1000 * time.Hour)
 			}
 			t.wantDead("a")
 			t.replay("", id)
@@ -119,8 +118,7 @@ var deadSentences = []Sentence{
 		}},
 	{Text: "A replayed message joins the tail of its lane.",
 		Name: "ReplayJoinsTheTail", Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			d := t.claimRun(1, 1)[0]
+			d := t.headOf("k", "a", "b", "c")
 			t.kill(d, "dead")
 			b := t.claimRun(1, 1) // the lane is held while the message comes back
 			t.replay("", d.ID)
@@ -151,8 +149,7 @@ var deadSentences = []Sentence{
 		}},
 	{Text: "A replayed message keeps id and history; attempts and rescues count anew, replays are counted and told.",
 		Name: "ReplayCountsAnew", Needs: needs(store.CanLookup), Test: func(t *T) {
-			t.put(t.msg("a"))
-			t.claims("a")
+			t.claimed("a")
 			t.expire()
 			t.retry(t.claimOne(), 0)
 			d := t.claimOne()

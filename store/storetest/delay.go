@@ -14,16 +14,14 @@ var delaySentences = []Sentence{
 			t.put(t.delayed(t.msg("b"), 4*time.Minute), t.delayed(t.msg("a"), 2*time.Minute))
 			t.closedFor(2 * time.Minute)
 			t.ack(t.claims("a")...)
-			t.Advance(2 * time.Minute)
-			t.claims("b")
+			t.later(2*time.Minute, "b")
 		}},
 	{Text: "A delayed message blocks nobody until it is due, its own lane included.",
 		Name: "DelayedBlocksNobody", Test: func(t *T) {
 			t.put(t.delayed(t.keyed("k", "late"), time.Hour))
 			t.lane("k", "a", "b")
 			t.ack(t.claims("a", "b")...)
-			t.lane("k", "c")
-			t.claims("c")
+			t.claimedRun("k", "c")
 		}},
 	{Text: "A delayed message joins the tail of its lane when it is due.",
 		Name: "DelayedJoinsTheTail", Test: func(t *T) {
@@ -34,15 +32,13 @@ var delaySentences = []Sentence{
 			t.Advance(2 * time.Minute)
 			t.wantBodies(t.claimRun(1, 1), "a") // and the store notices what is due
 			t.lane("k", "c")
-			t.expire()
-			t.claims("a", "b", "late", "c")
+			t.later(expiry, "a", "b", "late", "c")
 		}},
 	{Text: "A delayed message that is due while its lane is held waits behind what is held.",
 		Name: "DelayedJoinsAHeldLane", Test: func(t *T) {
 			t.put(t.delayed(t.keyed("k", "late"), time.Minute))
 			ds := t.claimedRun("k", "a", "b")
-			t.Advance(90 * time.Second)
-			t.nothing()
+			t.later(90 * time.Second)
 			t.ack(ds[0])
 			t.nothing()
 			t.ack(ds[1])
@@ -52,8 +48,7 @@ var delaySentences = []Sentence{
 		Name: "DelayedAmongTheDelayed", Test: func(t *T) {
 			t.put(t.delayed(t.keyed("k", "c"), 3*time.Minute), t.delayed(t.keyed("k", "a"), time.Minute),
 				t.delayed(t.keyed("k", "b"), 2*time.Minute))
-			t.Advance(4 * time.Minute)
-			t.claims("a", "b", "c")
+			t.later(4*time.Minute, "a", "b", "c")
 		}},
 	// More is due than a store handles at once.
 	{Text: "However many messages are due, each is in its lane in front of what is appended later.",
@@ -85,10 +80,8 @@ var delaySentences = []Sentence{
 	{Text: "A delay of ten years is taken, and kept.",
 		Name: "LongestDelay", Test: func(t *T) {
 			t.put(t.delayed(t.msg("a"), pawl.MaxDelay))
-			t.Advance(pawl.MaxDelay - time.Hour)
-			t.nothing()
-			t.Advance(2 * time.Hour)
-			t.claims("a")
+			t.later(pawl.MaxDelay - time.Hour)
+			t.later(2*time.Hour, "a")
 		}},
 }
 

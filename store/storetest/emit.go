@@ -115,10 +115,8 @@ var emitSentences = []Sentence{
 			t.put(t.msg("parent"))
 			t.Advance(time.Minute)
 			t.emit(t.claimOne(), t.delayed(t.msg("late"), 2*time.Minute))
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(time.Minute)
-			t.claims("late")
+			t.later(90 * time.Second)
+			t.later(time.Minute, "late")
 		}},
 	{Text: "An ack frees its message's unique key before what it emits takes one: a message may emit its own successor.",
 		Name: "EmitFreesBeforeItTakes", Needs: needs(store.CanUnique), Test: func(t *T) {

@@ -44,8 +44,7 @@ var idSentences = []Sentence{
 				t.duplicate(id, again)
 				t.retry(d, time.Minute)
 				t.duplicate(id, again)
-				t.Advance(2 * time.Minute)
-				t.ack(t.claims("first")...)
+				t.ack(t.later(2*time.Minute, "first")...)
 			}
 		}},
 	{Text: "An id counts within one batch, too.",

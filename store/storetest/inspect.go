@@ -280,8 +280,7 @@ var inspectSentences = []Sentence{
 				t.gone(id)
 			}
 			t.claims("c")
-			t.Advance(90 * time.Second)
-			t.nothing()
+			t.later(90 * time.Second)
 		}},
 	{Text: "Cancel refuses what is leased or dead with ErrConflict and what is not there with ErrNotFound, and removes the rest.",
 		Name: "CancelRefuses", Needs: needs(store.CanDeadLetters), Test: func(t *T) {
@@ -328,15 +327,12 @@ var inspectSentences = []Sentence{
 			ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
 			t.retry(t.claimRun(1, 1)[0], time.Minute)
 			t.cancel(ids[0])
-			t.Advance(2 * time.Minute)
-			t.ack(t.claims("b")...)
+			t.ack(t.later(2*time.Minute, "b")...)
 			id := t.put(t.keyed("k", "c"))[0]
 			t.retry(t.claimOne(), time.Minute)
 			t.cancel(id) // the only one
-			t.Advance(2 * time.Minute)
-			t.nothing()
-			t.lane("k", "d")
-			t.claims("d")
+			t.later(2 * time.Minute)
+			t.claimedRun("k", "d")
 		}},
 	{Text: "What is delayed, by its sender or until a retry, can be claimed once it is run now, with its attempts and in its place.",
 		Name: "RunNowIsDue", Needs: needs(store.CanDelay), Test: func(t *T) {
@@ -406,8 +402,7 @@ var inspectSentences = []Sentence{
 				t.cancel(t.put(t.keyed("k", "a"), t.keyed("k", "b"))...)
 				t.nothing()
 			}
-			t.lane("k", "c", "d")
-			t.claims("c", "d")
+			t.claimedRun("k", "c", "d")
 		}},
 }
 

@@ -101,11 +101,9 @@ var laneSentences = []Sentence{
 		}},
 	{Text: "The same key in two topics is two lanes.",
 		Name: "TopicsHaveTheirOwnLanes", Test: func(t *T) {
-			t.lane("k", "a")
-			t.claims("a")
+			t.claimedRun("k", "a")
 			t.Topic += "2"
-			t.lane("k", "b")
-			t.claims("b")
+			t.claimedRun("k", "b")
 		}},
 	{Text: "A lane never blocks another, be it leased, waiting for a retry or held.",
 		Name: "LaneNeverBlocksAnother", Test: func(t *T) {
@@ -122,8 +120,7 @@ var laneSentences = []Sentence{
 		}},
 	{Text: "A retried message keeps the head of its lane, which is closed until the retry is due.",
 		Name: "RetryKeepsTheHead", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			t.retry(t.claimRun(1, 1)[0], 2*time.Minute)
+			t.retry(t.headOf("k", "a", "b"), 2*time.Minute)
 			t.lane("k", "c")
 			t.closedFor(2 * time.Minute)
 			ds := t.claims("a", "b", "c")
@@ -141,8 +138,7 @@ var laneSentences = []Sentence{
 		}},
 	{Text: "A released message keeps the head of its lane, which is closed for After.",
 		Name: "ReleaseKeepsTheHead", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			t.release(t.claimRun(1, 1)[0], 2*time.Minute)
+			t.release(t.headOf("k", "a", "b"), 2*time.Minute)
 			t.lane("k", "c")
 			t.closedFor(2 * time.Minute)
 			d := t.claimRun(1, 1)
@@ -161,8 +157,7 @@ var laneSentences = []Sentence{
 		}},
 	{Text: "An ack with Hold keeps the lane closed for that long, for what is there and for what comes.",
 		Name: "HoldClosesTheLane", Needs: needs(store.CanDelay), Test: func(t *T) {
-			t.lane("k", "a", "b")
-			t.hold(t.claimRun(1, 1)[0], 2*time.Minute)
+			t.hold(t.headOf("k", "a", "b"), 2*time.Minute)
 			t.closedFor(2 * time.Minute)
 			d := t.claims("b")
 			t.hold(d[0], 2*time.Minute) // of the last message
@@ -175,8 +170,7 @@ var laneSentences = []Sentence{
 			for _, v := range []store.Verdict{store.Retry, store.Release, store.Dead} {
 				for _, after := range []time.Duration{0, time.Minute, 5 * time.Minute} {
 					key, want := fmt.Sprint(v, after), []string{"a", "b"}
-					t.lane(key, "a", "b")
-					s := verdict(t.claimRun(1, 1)[0], v)
+					s := verdict(t.headOf(key, "a", "b"), v)
 					s.Hold, s.Failure = 3*time.Minute, failure("held")
 					if v != store.Dead {
 						s.After = after
@@ -188,8 +182,7 @@ var laneSentences = []Sentence{
 						want = append(want, "c")
 					}
 					t.nothing()
-					t.Advance(2 * time.Minute)
-					t.nothing()
+					t.later(2 * time.Minute)
 					t.Advance(2 * time.Minute)
 					if v != store.Dead && after > 3*time.Minute {
 						t.nothing()

@@ -11,11 +11,9 @@ import (
 var leaseSentences = []Sentence{
 	{Text: "A message is under at most one live lease.",
 		Name: "OneLiveLease", Needs: needs(store.CanExclusive), Test: func(t *T) {
-			t.put(t.msg("a"), t.msg("b"))
-			t.claims("a", "b")
+			t.claimed("a", "b")
 			t.nothing()
-			t.Advance(time.Minute)
-			t.nothing()
+			t.later(time.Minute)
 		}},
 	{Text: "A token names one message under one lease; deliveries of a run share lane and fence.",
 		Name: "TokensAreUnique", Test: func(t *T) {
@@ -52,25 +50,21 @@ var leaseSentences = []Sentence{
 			d := t.claimed("a")[0]
 			t.ack(d)
 			t.nothing()
-			t.expire()
-			t.nothing()
+			t.later(expiry)
 			t.lost(verdict(d, store.Ack))
 		}},
 	{Text: "A lease has an end, and what ended is claimable again.",
 		Name: "LeaseEnds", Needs: needs(store.CanDeadline), Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.claimWith(store.Lease{For: time.Minute}, store.Want{Topic: t.Topic, Limit: 1})
-			t.Advance(40 * time.Second)
-			t.nothing()
-			t.Advance(21 * time.Second)
-			t.claims("a")
+			t.later(40 * time.Second)
+			t.later(21*time.Second, "a")
 		}},
 	{Text: "When the lease of a run ends, what was left of the run is claimable again, in order.",
 		Name: "LeaseEndsForTheWholeRun", Needs: needs(store.CanDeadline), Test: func(t *T) {
 			ds := t.claimedRun("k", "a", "b", "c")
 			t.ack(ds[0])
-			t.expire()
-			t.claims("b", "c")
+			t.later(expiry, "b", "c")
 		}},
 	{Text: "The topic's deadline bounds a lease from the start, and the delivery says so.",
 		Name: "LeaseNeverOutlivesTheDeadline", Needs: needs(store.CanDeadline, store.CanTopics), Test: func(t *T) {
@@ -79,10 +73,8 @@ var leaseSentences = []Sentence{
 			d := t.claimWith(store.Lease{For: time.Hour}, store.Want{Topic: t.Topic, Limit: 1})[0]
 			t.check(d.LeaseFor == time.Minute && d.Deadline == time.Minute,
 				"lease for %v with a deadline of %v; want a minute both", d.LeaseFor, d.Deadline)
-			t.Advance(40 * time.Second)
-			t.nothing()
-			t.Advance(21 * time.Second)
-			t.claims("a")
+			t.later(40 * time.Second)
+			t.later(21*time.Second, "a")
 		}},
 	{Text: "A settle with a stale token changes nothing and is reported as a result, not as an error.",
 		Name: "SettleAfterLossIsFenced", Needs: needs(store.CanDeadline), Test: func(t *T) {
@@ -137,8 +129,7 @@ var leaseSentences = []Sentence{
 			t.put(t.msg("a"))
 			t.Advance(3 * time.Minute)
 			t.put(t.msg("b"))
-			t.Advance(time.Minute)
-			ds := t.claims("a", "b")
+			ds := t.later(time.Minute, "a", "b")
 			a, b := ds[0], ds[1]
 			t.near("what a waited", a.Waited, 4*time.Minute)
 			t.near("what b waited", b.Waited, time.Minute)
@@ -158,17 +149,14 @@ var extendSentences = []Sentence{
 			t.claimOne() // b: not extended
 			t.Advance(time.Minute)
 			t.extend(lease, a)
-			t.Advance(90 * time.Second)
-			t.claims("b")
-			t.Advance(60 * time.Second)
-			t.claims("a")
+			t.later(90*time.Second, "b")
+			t.later(60*time.Second, "a")
 		}},
 	{Text: "Extend never lets a lease end sooner than it would have.",
 		Name: "ExtendNeverShortens", Test: func(t *T) {
 			a := t.claimed("a")[0]
 			t.extend(time.Second, a)
-			t.Advance(time.Minute)
-			t.nothing()
+			t.later(time.Minute)
 			t.ack(a)
 		}},
 	{Text: "No Extend passes the hard deadline: the moment of the claim and the topic's Deadline.",
@@ -180,8 +168,7 @@ var extendSentences = []Sentence{
 				t.extend(lease, a)
 				t.nothing()
 			}
-			t.Advance(30 * time.Second)
-			t.claims("a")
+			t.later(30*time.Second, "a")
 			t.lost(verdict(a, store.Ack))
 		}},
 	{Text: "Extend returns the tokens whose lease is gone, as a result, and extends the others.",
@@ -197,8 +184,7 @@ var extendSentences = []Sentence{
 			t.check(slices.Equal(got, want), "extend lost %v; want %v", got, want)
 			t.Advance(time.Minute)
 			t.extend(lease, live)
-			t.Advance(90 * time.Second)
-			t.claims("b")
+			t.later(90*time.Second, "b")
 			t.ack(live)
 		}},
 	{Text: "An extend with a stale token changes nothing.",
@@ -208,8 +194,7 @@ var extendSentences = []Sentence{
 			t.claimOne()
 			got := t.extendLosing(3*time.Minute, old)
 			t.check(slices.Equal(got, []pawl.Token{old.Token}), "extend lost %v; want the stale token", got)
-			t.Advance(lease + 10*time.Second)
-			t.claims("a")
+			t.later(lease+10*time.Second, "a")
 		}},
 	{Text: "Extending one token of a run extends the run.",
 		Name: "ExtendOfOneExtendsTheRun", Test: func(t *T) {
@@ -217,8 +202,7 @@ var extendSentences = []Sentence{
 			t.ack(ds[0])
 			t.Advance(time.Minute)
 			t.extend(lease, ds[2])
-			t.Advance(90 * time.Second)
-			t.nothing()
+			t.later(90 * time.Second)
 			t.ack(ds[1], ds[2])
 		}},
 }

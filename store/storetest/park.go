@@ -12,8 +12,7 @@ import (
 var parkSentences = []Sentence{
 	{Text: "In a topic that parks, what follows a dead letter in its lane goes to the dead letters when its turn comes.",
 		Name: "ParkSendsFollowersToTheDead", Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.kill(t.headOf("k", "a", "b", "c"), "dead")
 			t.nothing()
 			t.wantDead("a", "b", "c")
 		}},
@@ -39,8 +38,7 @@ var parkSentences = []Sentence{
 		}},
 	{Text: "When the last dead letter of the lane is purged, the lane flows again.",
 		Name: "ParkEndsWithTheLastDeadLetter", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.kill(t.headOf("k", "a", "b"), "dead")
 			t.nothing()
 			dead := t.wantDead("a", "b")
 			t.noneRefused(t.dead().Purge(t.ctx(), dead[0].ID))
@@ -48,13 +46,11 @@ var parkSentences = []Sentence{
 			t.nothing() // b is there
 			dead = t.wantDead("b", "c")
 			t.noneRefused(t.dead().Purge(t.ctx(), dead[0].ID, dead[1].ID))
-			t.lane("k", "d", "e")
-			t.claims("d", "e")
+			t.claimedRun("k", "d", "e")
 		}},
 	{Text: "Replayed messages pass, although other dead letters of their lane are there.",
 		Name: "ReplayedMessagesPass", Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			t.kill(t.claimRun(1, 1)[0], "dead")
+			t.kill(t.headOf("k", "a", "b", "c"), "dead")
 			t.nothing()
 			dead := t.wantDead("a", "b", "c")
 			t.replay("", dead[0].ID, dead[1].ID)
@@ -100,8 +96,7 @@ var parkSentences = []Sentence{
 			t.kill(t.claimOne(), "dead")
 			t.nothing()
 			t.wantDead("a")
-			t.Advance(2 * time.Minute)
-			t.nothing()
+			t.later(2 * time.Minute)
 			t.wantDead("a", "late")
 		}},
 }

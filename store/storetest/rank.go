@@ -79,8 +79,7 @@ var rankSentences = []Sentence{
 			before := t.get(id).Rank
 			at.Ageing = time.Hour
 			t.alter(at)
-			t.Advance(2 * time.Minute)
-			t.claims("a")
+			t.later(2*time.Minute, "a")
 			after := t.get(id).Rank
 			t.check(after == before, "rank %d; it was %d", after, before)
 		}},

@@ -20,8 +20,7 @@ var removeSentences = []Sentence{
 			t.must(t.remove())
 			t.noTopic()
 			t.nothing()
-			t.Advance(2 * time.Hour)
-			t.nothing()
+			t.later(2 * time.Hour)
 			t.noTopic()
 			t.Topic = "other"
 			t.wantStats(store.TopicStats{Appended: 2, Waiting: 2})

@@ -21,10 +21,8 @@ var rescueSentences = []Sentence{
 		}},
 	{Text: "A rescue counts for the first message of the run, and for no other.",
 		Name: "RescueBlamesTheFirst", Needs: needs(store.CanDeadline), Test: func(t *T) {
-			t.lane("k", "a", "b", "c")
-			t.claims("a", "b", "c")
-			t.expire()
-			ds := t.claims("a", "b", "c")
+			t.claimedRun("k", "a", "b", "c")
+			ds := t.later(expiry, "a", "b", "c")
 			t.wantRescues(ds, 1, 0, 0)
 			t.ack(ds[0])
 			t.expire()

@@ -26,8 +26,7 @@ var retainSentences = []Sentence{
 			t.near("the time from append to ack", r.AckedAt.Sub(r.EnqueuedAt), time.Minute)
 			t.Advance(9 * time.Minute)
 			t.inState(id, store.Acked)
-			t.Advance(2 * time.Minute)
-			t.nothing()
+			t.later(2 * time.Minute)
 			t.gone(id)
 		}},
 	{Text: "A retained message is not delivered, listed, counted as waiting, cancelled or replayed.",
@@ -36,8 +35,7 @@ var retainSentences = []Sentence{
 			ds := t.claimedRun("k", "a", "b")
 			t.ack(ds...)
 			t.nothing()
-			t.expire()
-			t.nothing()
+			t.later(expiry)
 			t.lists(store.Filter{})
 			t.wantStats(store.TopicStats{Appended: 2, Acked: 2})
 			t.refusing(t.inspector().Cancel(t.ctx(), ds[0].ID)).want(store.ErrNotFound, ds[0].ID)

@@ -63,8 +63,7 @@ var runSentences = []Sentence{
 			t.hold(ds[0], time.Minute)
 			t.lost(verdict(ds[1], store.Ack), verdict(ds[2], store.Ack))
 			t.nothing()
-			t.Advance(2 * time.Minute)
-			t.claims("b", "c")
+			t.later(2*time.Minute, "b", "c")
 		}},
 	{Text: "An ack that emits is a plain one: the run goes on.",
 		Name: "EmitLeavesTheRunOpen", Needs: needs(store.CanEmitAtomic), Test: func(t *T) {

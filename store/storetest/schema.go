@@ -50,8 +50,7 @@ var schemaSentences = []Sentence{
 				t.Store = t.Reopen(t)
 			}
 			t.nothing()
-			t.put(t.msg("b"))
-			t.claims("b")
+			t.claimed("b")
 		}},
 	{Text: "Several processes may migrate at once: every step is applied once.",
 		Name: "SeveralMigrateAtOnce", Needs: needs(store.CanProcesses), Schema: true, Test: func(t *T) {

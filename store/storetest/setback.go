@@ -36,15 +36,13 @@ var setBackSentences = []Sentence{
 				t.put(t.msg("later"))
 				t.pause(soon)
 				t.nothing()
-				t.Advance(3 * time.Minute)
-				t.ack(t.claims("later")...)
+				t.ack(t.later(3*time.Minute, "later")...)
 			}
 		}},
 	{Text: "When the clock is set back, delays, holds and unique keys end when they would have.",
 		Name: "ClockIsSetBackForNewOnes", Needs: needs(store.CanDelay, store.CanUnique), Test: func(t *T) {
 			for _, step := range setBacks {
-				t.lane("held", "first", "behind")
-				t.hold(t.claimRun(1, 1)[0], 2*time.Minute)
+				t.hold(t.headOf("held", "first", "behind"), 2*time.Minute)
 				t.put(t.delayed(t.msg("late"), 2*time.Minute))
 				key := step.String()
 				kept := t.put(t.unique("unique", key, pawl.Unique{For: 4 * time.Minute}))
@@ -54,8 +52,7 @@ var setBackSentences = []Sentence{
 				t.nothing()
 				r := t.append(t.unique("twice", key, pawl.Unique{For: time.Minute}))[0]
 				t.check(r.DuplicateOf == kept[0], "the unique key is free: %+v", r)
-				t.Advance(3 * time.Minute)
-				t.ack(t.claims("behind", "late")...)
+				t.ack(t.later(3*time.Minute, "behind", "late")...)
 				t.Advance(2 * time.Minute)
 				t.put(t.unique("unique", key, pawl.Unique{For: time.Minute}))
 				t.ack(t.claims("unique")...)

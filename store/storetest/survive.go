@@ -23,8 +23,7 @@ var surviveSentences = []Sentence{
 			t.wantMessage(ds[0].Message, m)
 			t.ack(ds...)
 			if t.has(store.CanDelay) {
-				t.Advance(11 * time.Minute)
-				t.claims("late")
+				t.later(11*time.Minute, "late")
 			}
 		}},
 	{Text: "What Settle returned for survives the process: acked stays gone, and the rest of its run is there.",
@@ -64,8 +63,7 @@ var surviveSentences = []Sentence{
 			t.extend(lease, ds[1])
 			t.nothing()
 			t.ack(ds[1], ds[2])
-			t.expire()
-			t.claims("d")
+			t.later(expiry, "d")
 			t.lost(verdict(ds[3], store.Ack))
 		}},
 	{Text: "Attempts, rescues and history survive the process.",

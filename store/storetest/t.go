@@ -66,7 +66,7 @@ func lines() string {
 			slices.Reverse(all)
 			return strings.Join(all, " > ")
 		}
-		if file != "t.go" {
+		if file != "t.go" && file != "sentences.go" {
 			all = append(all, file+":"+strconv.Itoa(f.Line))
 		}
 	}
@@ -168,6 +168,20 @@ func (t *T) claims(bodies ...string) []pawl.Delivery {
 	return ds
 }
 
+// later lets time pass, and fails unless a claim of everything gives exactly these bodies then, in order.
+func (t *T) later(after time.Duration, bodies ...string) []pawl.Delivery {
+	t.Advance(after)
+	return t.claims(bodies...)
+}
+
+// headOf appends to a lane that is empty, and claims the first message alone.
+func (t *T) headOf(key string, bodies ...string) pawl.Delivery {
+	t.lane(key, bodies...)
+	ds := t.claimRun(1, 1)
+	t.wantBodies(ds, bodies[0])
+	return ds[0]
+}
+
 // claimsMany fails unless a claim of up to limit messages gives so many.
 func (t *T) claimsMany(limit, want int) {
 	got := len(t.claim(limit))
@@ -195,8 +209,7 @@ func (t *T) wantCounts(d pawl.Delivery, attempt, rescues int) {
 // closedFor fails if something can be claimed before that long is over, and goes on when it is.
 func (t *T) closedFor(d time.Duration) {
 	t.nothing()
-	t.Advance(d - 30*time.Second)
-	t.nothing()
+	t.later(d - 30*time.Second)
 	t.Advance(time.Minute)
 }
 
@@ -310,8 +323,11 @@ func (t *T) lost(items ...store.Settlement) {
 	t.wantLost(t.settle(items...), all...)
 }
 
+// expiry is after the end of every lease.
+const expiry = lease + time.Minute
+
 // expire lets every lease end.
-func (t *T) expire() { t.Advance(lease + time.Minute) }
+func (t *T) expire() { t.Advance(expiry) }
 
 // each makes a value of every item.
 func each[A, B any](items []A, of func(A) B) []B {

@@ -12,8 +12,7 @@ import (
 var tailSentences = []Sentence{
 	{Text: "In a topic that retries at the tail, a retried message blocks nobody, and joins the tail of its lane when it is due.",
 		Name: "RetryGoesToTheTail", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			t.retry(t.claimRun(1, 1)[0], 4*time.Minute)
+			t.retry(t.headOf("k", "a", "b"), 4*time.Minute)
 			t.lane("k", "c")
 			t.ack(t.claims("b", "c")...)
 			t.nothing()
@@ -21,20 +20,17 @@ var tailSentences = []Sentence{
 			t.Advance(5 * time.Minute)
 			t.wantBodies(t.claimRun(1, 1), "d") // and the store notices what is due
 			t.lane("k", "e")
-			t.expire()
-			ds := t.claims("d", "a", "e")
+			ds := t.later(expiry, "d", "a", "e")
 			t.wantCounts(ds[0], 1, 1)
 			t.wantCounts(ds[1], 2, 0)
 			t.retry(ds[1], time.Minute)
 			t.ack(ds[0], ds[2])
-			t.Advance(2 * time.Minute)
-			t.ack(t.claims("a")...)
+			t.ack(t.later(2*time.Minute, "a")...)
 			t.nothing()
 		}},
 	{Text: "A retry at the tail after no time is claimable at once, behind what is there and before what comes.",
 		Name: "TailRetryAtOnce", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			t.retry(t.claimRun(1, 1)[0], 0)
+			t.retry(t.headOf("k", "a", "b"), 0)
 			t.lane("k", "c")
 			t.retry(t.claims("b", "a", "c")[2], 0) // the last of its run
 			t.lane("k", "d")
@@ -47,8 +43,7 @@ var tailSentences = []Sentence{
 			ds := t.claims("b", "d")
 			t.settled(retrying(ds[0], 4*time.Minute, 0), retrying(ds[1], 8*time.Minute, 0))
 			t.nothing()
-			t.Advance(10 * time.Minute)
-			t.claims("a", "b", "c", "d")
+			t.later(10*time.Minute, "a", "b", "c", "d")
 		}},
 	{Text: "A retry at the tail leaves its run open, unless it is the last of it, and its own token is good for nothing then.",
 		Name: "TailRetryLeavesTheRunOpen", Test: func(t *T) {
@@ -62,13 +57,11 @@ var tailSentences = []Sentence{
 			t.retry(ds[2], 12*time.Minute)
 			t.lost(verdict(ds[2], store.Ack))
 			t.ack(t.claims("d")...)
-			t.Advance(15 * time.Minute)
-			ds = t.claims("b", "c")
+			ds = t.later(15*time.Minute, "b", "c")
 			t.settled(retrying(ds[0], time.Minute, 0), verdict(ds[1], store.Ack)) // in one batch
 			t.lane("k", "e")
 			t.ack(t.claims("e")...)
-			t.Advance(2 * time.Minute)
-			t.claims("b")
+			t.later(2*time.Minute, "b")
 		}},
 	{Text: "A retry at the tail with Hold ends its run and closes the lane for Hold; the message waits for After alone.",
 		Name: "TailRetryHolds", Test: func(t *T) {
@@ -76,17 +69,14 @@ var tailSentences = []Sentence{
 			t.settled(retrying(ds[0], 8*time.Minute, 4*time.Minute))
 			t.lost(verdict(ds[1], store.Ack))
 			t.nothing()
-			t.Advance(3 * time.Minute)
-			t.nothing()
-			t.Advance(2 * time.Minute)
-			ds = t.claims("b", "c")
+			t.later(3 * time.Minute)
+			ds = t.later(2*time.Minute, "b", "c")
 			t.ack(ds[0])
 			t.settled(retrying(ds[1], time.Minute, 10*time.Minute))
 			t.Advance(5 * time.Minute) // both are due, and the lane is held
 			t.nothing()
 			t.lane("k", "d")
-			t.Advance(6 * time.Minute)
-			t.claims("c", "a", "d")
+			t.later(6*time.Minute, "c", "a", "d")
 		}},
 	{Text: "A message that is retried at the tail keeps its id, body, attempts and the moment since which it was visible; throttled ones are counted apart.",
 		Name: "TailRetryKeepsWhatItWas", Test: func(t *T) {
@@ -96,8 +86,7 @@ var tailSentences = []Sentence{
 			t.lane("k", "b")
 			first := t.claimRun(1, 1)[0]
 			t.retry(first, time.Minute)
-			t.Advance(2 * time.Minute)
-			ds := t.claims("b", "a")
+			ds := t.later(2*time.Minute, "b", "a")
 			throttled := retrying(ds[1], time.Minute, 0)
 			throttled.Throttled = true
 			t.settled(verdict(ds[0], store.Ack), throttled)
@@ -130,10 +119,8 @@ var tailSentences = []Sentence{
 			t.check(r.Attempts == 1 && len(r.History) == 1 && r.Reason == "failed" && r.Rank == before.Rank, "%+v", r)
 			t.near("the time of the retry", r.NotBefore.Sub(now), 5*time.Minute)
 			t.near("the time on record", r.History[0].NextAt.Sub(now), 5*time.Minute)
-			t.Advance(6 * time.Minute)
-			t.nothing()
-			t.Advance(5 * time.Minute)
-			t.claims("b", "a")
+			t.later(6 * time.Minute)
+			t.later(5*time.Minute, "b", "a")
 			r = t.inState(id, store.Leased)
 			t.check(r.Attempts == 1 && len(r.History) == 1, "%+v", r)
 		}},
@@ -160,20 +147,16 @@ var tailSentences = []Sentence{
 		Name: "TailIsForSharedLanes", Test: func(t *T) {
 			ds := t.claimed("a", "b")
 			t.settled(retrying(ds[0], 2*time.Minute, 6*time.Minute), retrying(ds[1], 2*time.Minute, 0))
-			t.Advance(4 * time.Minute)
-			t.ack(t.claims("b")...)
-			t.Advance(4 * time.Minute)
-			t.ack(t.claims("a")...)
+			t.ack(t.later(4*time.Minute, "b")...)
+			t.ack(t.later(4*time.Minute, "a")...)
 		}},
 	{Text: "Where the topic retries at the tail, released and rescued messages keep the head of their lane.",
 		Name: "TailLeavesTheHeadToOthers", Test: func(t *T) {
 			t.lane("k", "a", "b")
 			t.release(t.claims("a", "b")[0], 2*time.Minute)
 			t.nothing()
-			t.Advance(3 * time.Minute)
-			t.claims("a", "b")
-			t.expire()
-			t.claims("a", "b")
+			t.later(3*time.Minute, "a", "b")
+			t.later(expiry, "a", "b")
 		}},
 	{Text: "A suspect that is retried at the tail is a run by itself when its turn comes.",
 		Name: "SuspectAtTheTail", Test: func(t *T) {
@@ -247,8 +230,7 @@ var tailSettingSentences = []Sentence{
 			t.conflict(errOf(t.topics().Alter(t.ctx(), to)))
 			t.ack(t.claims("a")...)
 			t.alter(to)
-			t.lane("k", "b", "c")
-			t.retry(t.claimRun(1, 1)[0], time.Minute)
+			t.retry(t.headOf("k", "b", "c"), time.Minute)
 			t.claims("c")
 			to = t.settings()
 			to.Tail = false

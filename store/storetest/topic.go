@@ -124,8 +124,7 @@ var topicSentences = []Sentence{
 				}
 				t.put(m)
 				t.conflict(errOf(t.topics().Alter(t.ctx(), to)))
-				t.Advance(2 * time.Minute)
-				ds := t.claims("a")
+				ds := t.later(2*time.Minute, "a")
 				t.conflict(errOf(t.topics().Alter(t.ctx(), to)))
 				t.ack(ds...)
 			}
@@ -163,8 +162,7 @@ var topicSentences = []Sentence{
 			d := t.claimOne()
 			t.check(d.Deadline == time.Minute && d.LeaseFor == time.Minute, "leased for %v with a deadline of %v",
 				d.LeaseFor, d.Deadline)
-			t.Advance(61 * time.Second)
-			t.claims("a")
+			t.later(61*time.Second, "a")
 		}},
 	{Text: "What no topic can be is refused with an InvalidError, and changes nothing.",
 		Name: "BadSettingsAreRefused", Test: func(t *T) {
@@ -203,8 +201,7 @@ var topicSentences = []Sentence{
 			lost := t.extendLosing(lease, d)
 			t.check(len(lost) == 0, "a lease was lost by a pause")
 			t.ack(d)
-			t.Advance(time.Hour)
-			t.nothing()
+			t.later(time.Hour)
 			got := t.claimWith(store.Lease{For: lease}, store.Want{Topic: t.Topic, Limit: 5},
 				store.Want{Topic: "other", Limit: 5})
 			t.wantBodies(got, "c")
@@ -226,10 +223,8 @@ var topicSentences = []Sentence{
 		Name: "TimedPauseEndsByItself", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.pause(2 * time.Minute)
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(time.Minute)
-			t.claims("a")
+			t.later(90 * time.Second)
+			t.later(time.Minute, "a")
 			t.notPaused()
 		}},
 	{Text: "A pause as long as a duration can be holds until Resume.",
@@ -237,8 +232,7 @@ var topicSentences = []Sentence{
 			t.put(t.msg("a"))
 			t.pause(pawl.Forever)
 			t.nothing()
-			t.Advance(10 * time.Hour)
-			t.nothing()
+			t.later(10 * time.Hour)
 			p := t.stats().Paused
 			t.check(p != nil && (p.Until.IsZero() || p.Until.Sub(p.Since) >= pawl.MaxDelay), "pause %+v", p)
 			t.resume()
@@ -249,13 +243,10 @@ var topicSentences = []Sentence{
 			t.put(t.msg("a"))
 			t.pause(0)
 			t.pause(2 * time.Minute)
-			t.Advance(time.Minute)
-			t.nothing()
+			t.later(time.Minute)
 			t.pause(2 * time.Minute)
-			t.Advance(90 * time.Second)
-			t.nothing()
-			t.Advance(time.Minute)
-			t.claims("a")
+			t.later(90 * time.Second)
+			t.later(time.Minute, "a")
 		}},
 	{Text: "The figures of a paused topic say since when, until when, by whom and why.",
 		Name: "PauseSaysWhy", Test: func(t *T) {

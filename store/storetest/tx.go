@@ -177,8 +177,7 @@ var txAckSentences = []Sentence{
 			}
 			t.lane("k", "c")
 			t.ack(t.claims("c")...)
-			t.expire()
-			t.nothing()
+			t.later(expiry)
 		}},
 	{Text: "An ack in a transaction that is rolled back changes nothing: the delivery can be settled as before.",
 		Name: "TxAckRollsBack", Test: func(t *T) {
@@ -200,8 +199,7 @@ var txAckSentences = []Sentence{
 			t.lane("k", "a")
 			t.put(t.msg("solo"))
 			old := t.claims("a", "solo")
-			t.expire()
-			now := t.claims("a", "solo")
+			now := t.later(expiry, "a", "solo")
 			for _, d := range old {
 				if !t.ackTx(d, true, pawl.ErrLeaseLost) {
 					return

@@ -49,8 +49,7 @@ var wakeSentences = []Sentence{
 		}},
 	{Text: "Listen's channel receives soon after a lane that has more to do is free again.",
 		Name: "WakeWhenTheLaneIsFree", Test: func(t *T) {
-			t.lane("k", "a", "b")
-			d := t.claimRun(1, 1)[0]
+			d := t.headOf("k", "a", "b")
 			ch := t.listen(t.Topic)
 			t.ack(d)
 			t.woken(ch)
