@@ -88,9 +88,7 @@ var crashScenarios = []Scenario{
 			r.until("all are done", func() bool { return r.stats()["a"].Acked == all })
 			r.end(e)
 			r.unrescued("a", all)
-			if n.Load() != all {
-				r.Errorf("%d deliveries of %d messages", n.Load(), all)
-			}
+			r.check(n.Load() == all, "%d deliveries of %d messages", n.Load(), all)
 			r.check(failed.Load() != 0, "no call failed: the test shows nothing")
 		}},
 	{Text: "Messages that a store held when it was closed are carried out when it is open again.",

@@ -29,9 +29,8 @@ var timeScenarios = []Scenario{
 					return ctx.Err()
 				}
 			}))
-			if s := r.balanced("a", 7, 0); s.Rescues != 0 || n.Load() != 7 {
-				r.Errorf("%d rescues, %d deliveries", s.Rescues, n.Load())
-			}
+			r.unrescued("a", 7)
+			r.check(n.Load() == 7, "%d deliveries", n.Load())
 		}},
 	{Text: "The context of a handler that hangs ends at the deadline; its message is delivered again, and its late ack is ignored.",
 		Name: "StuckIsTakenBack", Needs: needs(store.CanDeadline), Test: func(r *Rig) {
@@ -57,9 +56,7 @@ var timeScenarios = []Scenario{
 			r.until("the handler is given up", func() bool { return e.Snapshot().Topics[0].Zombies == 1 })
 			r.append(numbered("a", 10)...)
 			r.until("the slot is free again", func() bool { return r.stats()["a"].Acked == 10 })
-			if cause.Load() != pawl.ErrDeadline {
-				r.Errorf("cause %v", cause.Load())
-			}
+			r.check(cause.Load() == pawl.ErrDeadline, "cause %v", cause.Load())
 			r.check(calls.Load() == 1, "the lane is not closed while the handler has not returned")
 			close(release)
 			<-second
