@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/pawl-dev/pawl/store"
 )
 
 // Snapshot is the state of a dispatcher, for dashboards.
@@ -95,7 +97,7 @@ const unreadyAfter = 5 * time.Second
 
 // Ready returns nil while the dispatcher does its work, and otherwise why it
 // does not: it does not run, too many handlers outlived their deadline, or the
-// store has been failing for a while.
+// store has been failing for a while, or is lost.
 func (d *watcher) Ready() error {
 	outage, err := d.claimer.outage.lasting()
 	d.mu.Lock()
@@ -107,6 +109,8 @@ func (d *watcher) Ready() error {
 		return errors.New("draining or stopped")
 	case d.zombies > d.cfg.MaxZombies:
 		return fmt.Errorf("%d handlers outlived their deadline; at most %d may", d.zombies, d.cfg.MaxZombies)
+	case errors.Is(err, store.ErrLost):
+		return err
 	case outage > unreadyAfter:
 		return fmt.Errorf("the store has been failing for %v: %w", outage.Round(time.Second), err)
 	default:

@@ -89,6 +89,27 @@ func TestFencesItselfWhenTheStoreIsGone(t *testing.T) {
 	})
 }
 
+// TestALostStoreIsUnreadyAtOnce: no later call can succeed, so there is nothing to wait for.
+func TestALostStoreIsUnreadyAtOnce(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var lost atomic.Bool
+		r.store.claim = func([]store.Want, store.Lease) error {
+			if lost.Load() {
+				return &store.Error{Op: "test", Code: store.ErrLost}
+			}
+			return nil
+		}
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { return nil }))
+		time.Sleep(10 * time.Second)
+		equal(r, r.d.Ready(), nil)
+		lost.Store(true)
+		time.Sleep(1500 * time.Millisecond) // of idle looks
+		if err := r.d.Ready(); !errors.Is(err, store.ErrLost) {
+			t.Fatalf("ready: %v", err)
+		}
+	})
+}
+
 // What came so late that its lease ran out is not started.
 func TestNothingIsStartedWithoutALease(t *testing.T) {
 	bubble(t, func(r *rig) {

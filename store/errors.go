@@ -13,6 +13,7 @@ var (
 	ErrNotFound    = errors.New("not found")
 	ErrConflict    = errors.New("conflict")
 	ErrUnavailable = errors.New("store is not reachable") // transient: the same call may succeed later
+	ErrLost        = errors.New("store is lost")          // for good: what is open is not the store any more
 	ErrUnknown     = errors.New("outcome is unknown")     // of one message, in a receipt: it may or may not be stored
 	ErrNoAnswer    = errors.New("no answer")              // with one of those two: inferred locally, not confirmed
 	ErrUnsupported = errors.New("not supported by this store")

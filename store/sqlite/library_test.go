@@ -101,7 +101,7 @@ func TestOtherLibraryHasTheFile(t *testing.T) {
 
 	shm, err := os.OpenFile(path+"-shm", os.O_RDWR, 0)
 	must(t, err)
-	if err := send(); !errors.Is(err, ErrOtherLibrary) || !errors.Is(err, store.ErrUnavailable) {
+	if err := send(); !errors.Is(err, ErrOtherLibrary) || !errors.Is(err, store.ErrLost) {
 		t.Errorf("append: %v", err)
 	}
 	if _, err := Open(t.Context(), Config{Path: path}); !errors.Is(err, ErrOtherLibrary) {

@@ -57,12 +57,12 @@ func (i *identity) check() error {
 		}
 	}
 	if i.lost.Load() {
-		return &store.Error{Op: "look at the file", Code: store.ErrUnavailable, Err: ErrReplaced,
+		return &store.Error{Op: "look at the file", Code: store.ErrLost, Err: ErrReplaced,
 			Hint: "stop all processes that have the file open, restore the file or a backup, and start them again: " +
 				"docs/runbook/PawlStoreErrors.md"}
 	}
 	if i.shared.Load() {
-		return &store.Error{Op: "look at the file", Code: store.ErrUnavailable, Err: ErrOtherLibrary,
+		return &store.Error{Op: "look at the file", Code: store.ErrLost, Err: ErrOtherLibrary,
 			Hint: oneLibrary + "; stop this process and check the file: docs/runbook/PawlStoreErrors.md"}
 	}
 	return nil

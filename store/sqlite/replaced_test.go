@@ -41,7 +41,7 @@ func TestReplaced(t *testing.T) {
 			replace(t, path)
 			ack := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}
 			_, err = s.Settle(ctx, store.NewBatch(ack))
-			if !errors.Is(err, ErrReplaced) || !errors.Is(err, store.ErrUnavailable) {
+			if !errors.Is(err, ErrReplaced) || !errors.Is(err, store.ErrLost) {
 				t.Errorf("settle: %v", err)
 			}
 			if _, err := s.Append(ctx, store.NewBatch(m)); !errors.Is(err, ErrReplaced) {
