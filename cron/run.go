@@ -97,7 +97,8 @@ func (r *reign) campaign(ctx context.Context, began *time.Time) (bool, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	if before.Owner != "" && now.UnixMilli() < before.Until {
+	left := time.UnixMilli(before.Until).Sub(now) // more than a lease has: the clock was set back
+	if before.Owner != "" && left > 0 && left <= leadFor {
 		if now.Sub(sign.At) >= leadRenew {
 			_, err = r.entries.PutState(ctx, standbyKey, nil, store.AnyVersion, r.Owner)
 			return false, err

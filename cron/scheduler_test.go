@@ -2,6 +2,7 @@ package cron
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -133,6 +134,20 @@ func eachTickOnce(r *rig) {
 		r.Errorf("%d ticks", n)
 	}
 	inRow(r)
+}
+
+// TestLeaderOfAnotherClock: a process that died before the clock was set back does not lead until it has caught up.
+func TestLeaderOfAnotherClock(t *testing.T) {
+	bubble(t, func(r *rig) {
+		text, err := json.Marshal(leader{"dead", time.Now().Add(time.Hour).UnixMilli(), time.Now().UnixMilli()})
+		r.must(err)
+		_, err = r.entries.PutState(r.Context(), leaderKey, text, store.AnyVersion, "dead")
+		r.must(err)
+		r.put(Schedule{Name: "s", Every: time.Second})
+		defer r.start("next")()
+		time.Sleep(20 * time.Second)
+		inRow(r)
+	})
 }
 
 // inRow checks that ticks follow one another by a second, each once.

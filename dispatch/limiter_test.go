@@ -419,11 +419,43 @@ func TestSharedRateWithoutItsStore(t *testing.T) {
 	})
 }
 
-// entries is the state of a store that has no paces, and may be down.
+// TestSharedRateWhenTheClockIsSetBack: the permits of an hour that was taken back do not bar those of now.
+func TestSharedRateWhenTheClockIsSetBack(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var c crowd
+		e := &entries{Shared: r.mem}
+		r.append(numbered("a", 300)...)
+		r.run(limited(4, func(context.Context, *pawl.Delivery) error { c.enter("")(); return nil },
+			limiter(t, dispatch.LimitConfig{Rate: 10, Shared: e})))
+		time.Sleep(5 * time.Second)
+		before := c.count("")
+		e.setBack(time.Hour)
+		time.Sleep(10 * time.Second)
+		if n := c.count("") - before; n < 90 || n > 110 {
+			t.Errorf("%d of 100 in 10 s after the step", n)
+		}
+	})
+}
+
+// entries is the state of a store that has no paces, may be down, and whose clock may be set back.
 type entries struct {
 	store.Shared
 	mu   sync.Mutex
 	down bool
+	back time.Duration
+}
+
+func (e *entries) setBack(d time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.back = d
+}
+
+func (e *entries) Clock(ctx context.Context) (time.Time, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now, err := e.Shared.Clock(ctx)
+	return now.Add(-e.back), err
 }
 
 func (e *entries) set(down bool) {

@@ -269,7 +269,8 @@ func reserveByEntries(ctx context.Context, s store.Shared, paces []store.Pace) (
 			return nil, err
 		}
 		at, _ := strconv.ParseInt(string(e.Value), 10, 64)
-		ahead, answer := p.Advance(max(time.UnixMicro(at).Sub(now), 0))
+		seen := limit.Later(now, e.At) // an entry of later was written before the clock was set back
+		ahead, answer := p.Advance(max(time.UnixMicro(at).Sub(seen), 0))
 		if answer.Taken {
 			next := strconv.FormatInt(now.Add(ahead).UnixMicro(), 10)
 			_, err = s.PutState(ctx, entryPrefix+p.Key, []byte(next), e.Version, "limit")

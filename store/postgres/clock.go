@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -38,31 +39,52 @@ SELECT (SELECT count(*) FROM e), (SELECT count(*) FROM l), (SELECT count(*) FROM
 
 // clock is what the server's clock was when this process last looked.
 type clock struct {
+	mu   sync.Mutex
+	look look
+}
+
+type look struct {
 	server int64 // µs
 	at     time.Time
 }
 
+func (c *clock) last() look {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.look
+}
+
+// step is by how much the server's clock was set back since the look, if it is that now.
+func (l look) step(server int64, now time.Time) time.Duration {
+	if l.at.IsZero() {
+		return 0
+	}
+	return time.Duration(l.server-server)*time.Microsecond + now.Sub(l.at)
+}
+
+// steppedBack reports whether the server's clock was set back since this process last looked.
+func (s *upkeep) steppedBack(server int64) bool { return s.clock.last().step(server, time.Now()) >= leastStep }
+
 // watch looks at the server's clock, and deals with a step back.
-func (s *upkeep) watch(ctx context.Context, c *clock) error {
+func (s *upkeep) watch(ctx context.Context) error {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
 	var server int64
 	began := time.Now()
 	if err := s.call(ctx, s.back, read(readClock, set(&server, row.micros), s.skewValue())); err != nil {
 		return err
 	}
-	last := *c
-	away := began.Sub(last.at)
-	step := time.Duration(last.server-server)*time.Microsecond + away
-	if last.at.IsZero() || step < leastStep {
-		*c = clock{server, began}
-		return nil
-	}
-	err := s.within(ctx, s.front, coldSettings, func(t *tx) error {
-		return t.run(ctx, read(stepBack, func(row) error { return nil },
-			s.skewValue(), intervalValue(step), intervalValue(away+time.Since(began)+leastStep)))
-	})
-	if err == nil {
-		*c = clock{server, began}
+	last := s.clock.look
+	if step := last.step(server, began); step >= leastStep {
+		err := s.within(ctx, s.front, coldSettings, func(t *tx) error {
+			return t.run(ctx, read(stepBack, func(row) error { return nil },
+				s.skewValue(), intervalValue(step), intervalValue(began.Sub(last.at)+time.Since(began)+leastStep)))
+		})
+		if err != nil {
+			return err
+		}
 		s.sweeper.cleared(0) // what it saw is later than what is due now
 	}
-	return err
+	s.clock.look = look{server, began}
+	return nil
 }

@@ -15,6 +15,7 @@ type upkeep struct {
 	registry *registry
 	sweeper  sweeper
 	tracker  tracker
+	clock    clock
 }
 
 // The chores are done by one process at a time; a row says which, and until when: later than
@@ -59,12 +60,12 @@ const (
 // maintain runs until the store ends.
 func (s *upkeep) maintain() {
 	last := time.Now().Add(-choreEvery / 2)
-	after, looked := int64(0), clock{}
+	after := int64(0)
 	for s.listener.pause(tidyEvery + rand.N(tidyEvery/4)) {
 		s.flushClaims()
 		s.registry.refreshTopics()
-		if !s.cfg.NoChores && time.Since(looked.at) > clockEvery {
-			_ = s.watch(s.ctx, &looked) // it is looked at again
+		if !s.cfg.NoChores && time.Since(s.clock.last().at) > clockEvery {
+			_ = s.watch(s.ctx) // it is looked at again
 		}
 		if s.cfg.NoChores || time.Since(last) < choreEvery+rand.N(choreEvery/2) {
 			continue

@@ -14,7 +14,7 @@ import (
 // by position, in microseconds, $4 floors, $5 what is taken, $6 rooms; see
 // [store.Pace.Floor]. The times are marks in a scope that no caller can name; they expire
 // like others. A position comes back as it is, or negative if nothing was taken, with how
-// far ahead the key is.
+// far ahead the key is, and the time.
 const reserve = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $3::interval AS now)
 	INSERT INTO @mark AS m (scope, key, version, until, value)
 		SELECT ''::bytea, x.key, x.i, n.now + (($4::bigint[])[x.i] + ($5::bigint[])[x.i]) * interval '1 microsecond', ''::bytea
@@ -24,7 +24,7 @@ const reserve = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $3::interval
 			FROM (SELECT excluded.version AS i, n.now + ($6::bigint[])[excluded.version] * interval '1 microsecond' AS last,
 				greatest(m.until, n.now + ($4::bigint[])[excluded.version] * interval '1 microsecond')
 					+ ($5::bigint[])[excluded.version] * interval '1 microsecond' AS next FROM n) y)
-		RETURNING version, (extract(epoch FROM until - (SELECT now FROM n)) * 1000000)::bigint`
+		RETURNING version, (extract(epoch FROM until - (SELECT now FROM n)) * 1000000)::bigint, (SELECT now FROM n)`
 
 // Reserve implements [store.Shared].
 func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced, error) {
@@ -49,12 +49,22 @@ func (s *side) Reserve(ctx context.Context, paces ...store.Pace) ([]store.Paced,
 	}
 	answers := make([]store.Paced, len(paces))
 	err = s.guard(ctx, "reserve", func(ctx context.Context) error {
-		return s.call(ctx, s.front, read(reserve, func(r row) error {
-			at, ahead := r.int8(0), time.Duration(r.int8(1))*time.Microsecond
-			i := max(at, -at) - 1
-			answers[i] = paces[i].Answer(max(ahead, 0), at > 0)
-			return nil
-		}, bytesArray(keys), int8Array(order), s.skewValue(), int8Array(floors), int8Array(takes), int8Array(rooms)))
+		var server int64
+		ask := func() error {
+			return s.call(ctx, s.front, read(reserve, func(r row) error {
+				at, ahead := r.int8(0), time.Duration(r.int8(1))*time.Microsecond
+				i := max(at, -at) - 1
+				answers[i], server = paces[i].Answer(max(ahead, 0), at > 0), r.micros(2)
+				return nil
+			}, bytesArray(keys), int8Array(order), s.skewValue(), int8Array(floors), int8Array(takes), int8Array(rooms)))
+		}
+		err := ask()
+		if err == nil && s.upkeep.steppedBack(server) { // callers remember how long they are to wait
+			if err = s.upkeep.watch(ctx); err == nil {
+				err = ask()
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -91,11 +91,10 @@ func harness(change ...func(*Config)) storetest.Harness {
 			Peer:    func(t testing.TB) store.Store { return open(t, cfg) },
 		}
 		in.SetBack = func(d time.Duration) { // a process looks each few seconds
-			var seen clock
 			s := in.Store.(*Store)
-			err := s.watch(context.Background(), &seen)
+			err := s.watch(context.Background())
 			if skew.Add(-int64(d)); err == nil {
-				err = s.watch(context.Background(), &seen)
+				err = s.watch(context.Background())
 			}
 			if err != nil {
 				t.Fatal(err)

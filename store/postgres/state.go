@@ -13,12 +13,13 @@ type side struct {
 	*core
 	*entries
 	inspector *inspector
+	upkeep    *upkeep
 }
 
 type entries = sqlstore.Entries
 
-func newSide(c *core, i *inspector) *side {
-	s := &side{core: c, inspector: i}
+func newSide(c *core, i *inspector, u *upkeep) *side {
+	s := &side{core: c, inspector: i, upkeep: u}
 	s.entries = sqlstore.NewEntries(sqlstore.EntryTable{Get: s.entry, Page: s.entryPage, Change: s.changeEntry})
 	return s
 }

@@ -71,7 +71,7 @@ func assemble(c *core) *Store {
 	s.upkeep.listener, s.upkeep.registry = s.listener, s.registry
 	s.registry.listener, s.registry.inspector = s.listener, s.inspector
 	s.inspector.upkeep, s.inspector.registry = s.upkeep, s.registry
-	s.side = newSide(c, s.inspector)
+	s.side = newSide(c, s.inspector, s.upkeep)
 	s.appender = &appender{core: c, listener: s.listener, upkeep: s.upkeep, registry: s.registry}
 	s.settler = &settler{core: c, listener: s.listener, upkeep: s.upkeep, registry: s.registry, appender: s.appender,
 		side: s.side}
