@@ -132,7 +132,8 @@ func problemOf(err error) *Problem {
 		p.Fields = []wire.Fault{}
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrUnknown), errors.Is(err, store.ErrNoAnswer),
 		errors.Is(err, store.ErrClosed), errors.Is(err, store.ErrLost), errors.Is(err, store.ErrSchema),
-		errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrFull), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		errors.Is(err, store.ErrDenied), errors.Is(err, store.ErrFull), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled):
 		p.Status, p.Title, p.after = http.StatusServiceUnavailable, "store is not available", 2*time.Second
 	default:
 		p.Status, p.Title = http.StatusInternalServerError, "internal error"

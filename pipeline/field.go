@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // Type is the type of a value of the configuration, or of a flag.
@@ -83,6 +85,17 @@ func (s Section) at(name string) any {
 func value[T any](s Section, name string) T {
 	v, _ := s.at(name).(T)
 	return v
+}
+
+// OwnTopics begins the names of topics in which a store keeps what is its own: the state, over Kafka.
+const OwnTopics = "pawl."
+
+// CheckTopic is a [Field.Check] of the name of a topic for messages.
+func CheckTopic(s string) error {
+	if strings.HasPrefix(s, OwnTopics) {
+		return pawl.Invalid("topic", "%q is a name of Pawl's own topics, which begin with %s", s, OwnTopics)
+	}
+	return pawl.ValidTopic(s)
 }
 
 // CheckAddress is a [Field.Check] of an address to listen at.

@@ -34,6 +34,11 @@ func TestConfigCheckRefusesWhatUpRefuses(t *testing.T) {
 		"crawl.max_bytes":         {crawl + "max_bytes: 0", "5:16: pipelines.c.max_bytes: "},
 		"wecom.messages.store":    {wecom + "store: notaurl}}", "4:23: pipelines.w.messages.store: "},
 		"wecom.messages.fallback": {wecom + "store: 'sqlite:m', fallback: nowhere}}", "4:45: pipelines.w.messages.fallback: "},
+		"wecom.messages.topic":    {wecom + "topic: pawl.state}}", "4:23: pipelines.w.messages.topic: "},
+		"wecom.messages, dead":    {wecom + "dead_letter_topic: pawl.state}}", "4:35: pipelines.w.messages.dead_letter_topic: "},
+		"wecom.messages, stage":   {wecom + "dead_letter_topic: w.pull}}", "4:35: pipelines.w.messages.dead_letter_topic: "},
+		"topics":                  {"topics: {pawl.state: {handler: exec, command: x}}", "1:10: topics.pawl.state: "},
+		"schedules":               {"schedules: {s: {every: 2s, topic: pawl.state}}", "1:35: schedules.s.topic: "},
 		"wecom.messages.group":    {wecom + "group: 'a b'}}", "4:23: pipelines.w.messages.group: "},
 	} {
 		file := filepath.Join(t.TempDir(), "pawl.yaml")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -75,7 +76,7 @@ func format(of *Source) shape {
 		{name: "limits", doc: "What a downstream can take, by name. Topics name the downstreams that they depend on.",
 			shape: shape{kind: table, of: limitShape(), checkKey: pawl.ValidTopic, noun: "mapping by name"}},
 		{name: "topics", doc: "What is processed, by topic, and by which handler.",
-			shape: shape{kind: table, of: topicShape(), checkKey: pawl.ValidTopic, noun: "mapping by topic"}},
+			shape: shape{kind: table, of: topicShape(), checkKey: pipeline.CheckTopic, noun: "mapping by topic"}},
 		{name: "policy", doc: "What happens after failures.", shape: shape{kind: object, fields: []field{
 			{name: "overrides",
 				doc:   "Changes to the matrix that `pawl policy ls` shows. They may only tighten: louder, slower, a dead letter sooner.",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/cron"
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // scheduleShape is what can be said about a schedule.
@@ -26,7 +27,7 @@ func scheduleShape() *shape {
 				return err
 			})}},
 		{name: "topic", doc: "The topic of the messages.", must: true,
-			shape: shape{kind: text, noun: "topic", check: invalid(pawl.ValidTopic)}},
+			shape: shape{kind: text, noun: "topic", check: invalid(pipeline.CheckTopic)}},
 		{name: "body", doc: "The body of the messages.", shape: shape{kind: text}},
 		{name: "json", doc: "The body of the messages, checked as JSON.",
 			shape: shape{kind: text, noun: "JSON", check: func(s string) (why, hint string) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
@@ -58,9 +57,9 @@ func fields() []pipeline.Field {
 			Doc: "The customer-service accounts."},
 		{Name: "messages", Type: pipeline.Object, Doc: "Where messages go.", Fields: []pipeline.Field{
 			{Name: "store", Type: pipeline.StoreURL, DefaultDoc: "the daemon's store", Doc: "The URL of their store."},
-			{Name: "topic", Default: defaultTopic, Doc: "Their topic.", Check: pawl.ValidTopic},
+			{Name: "topic", Default: defaultTopic, Doc: "Their topic.", Check: pipeline.CheckTopic},
 			{Name: "dead_letter_topic", Default: defaultDead, Doc: "The topic of their dead letters, in Kafka.",
-				Check: pawl.ValidTopic},
+				Check: pipeline.CheckTopic},
 			{Name: "group", Default: defaultGroup, Doc: "The consumer group, in Kafka.",
 				Check: pipeline.CheckForm(`[A-Za-z0-9._-]{1,249}`, "must be 1 to 249 of A-Z a-z 0-9 . _ -")},
 			{Name: "fallback", Type: pipeline.StoreURL, DefaultDoc: "none",
@@ -125,7 +124,9 @@ func checkWith(h Handler) func(string, pipeline.Section) []pipeline.Fault {
 		fault(m.Text("fallback") != "" && m.Text("store") == "", "messages.fallback",
 			"is there, but messages.store is not: the daemon's store needs none")
 		for _, stage := range []string{stagePull, stageReplies} {
-			fault(topic == name+"."+stage, "messages.topic", "is the name of the stage "+stage)
+			for _, key := range []string{"topic", "dead_letter_topic"} {
+				fault(m.Text(key) == name+"."+stage, "messages."+key, "is the name of the stage "+stage)
+			}
 		}
 		return faults
 	}
