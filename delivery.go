@@ -93,8 +93,8 @@ func (d *Delivery) Marked() []Mark { return d.marks }
 // Hold keeps the lane closed for that long after this delivery, whatever becomes
 // of it: politeness towards a host or a chat, across processes. It matters in a
 // topic with order by key. Of deliveries that a batch handler got of one lane the
-// longest hold counts, after the last of them. It is [MaxDelay] at most; a negative one is none.
-func (d *Delivery) Hold(pause time.Duration) { d.hold = min(max(pause, 0), MaxDelay) }
+// longest hold counts, after the last of them. It is [MaxPause] at most; a negative one is none.
+func (d *Delivery) Hold(pause time.Duration) { d.hold = min(max(pause, 0), MaxPause) }
 
 // HoldFor returns what was last given to [Delivery.Hold].
 func (d *Delivery) HoldFor() time.Duration { return d.hold }

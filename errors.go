@@ -86,7 +86,7 @@ type Failure struct {
 	Err   error
 	Class Class
 	Kind  Kind
-	After time.Duration // throttled: when to come back; transient: not before
+	After time.Duration // throttled: when to come back; transient: not before; at most [MaxPause]
 	// Attrs are facts of the failure, by name, kept with the attempt and the dead
 	// letter: an HTTP status, a host, an error code. See [WithAttrs].
 	Attrs map[string]string
@@ -108,7 +108,8 @@ func Permanent(err error) error {
 }
 
 // Throttled marks an error by which the other side asked us to come back after
-// that long (HTTP 429 with Retry-After). Throttled(nil, …) is nil.
+// that long (HTTP 429 with Retry-After), at most [MaxPause]: a server that means milliseconds, or a far date, must not
+// put work off for years. Throttled(nil, …) is nil.
 func Throttled(err error, after time.Duration) error {
 	return failure(err, Failure{Class: ClassThrottled, After: after})
 }
@@ -126,8 +127,8 @@ const (
 	MaxAttrValue = 256 // bytes of a value
 )
 
-// NotBefore says that a failed delivery must not be retried before that long has passed. It is a failed attempt like
-// any other. NotBefore(nil, …) is nil.
+// NotBefore says that a failed delivery must not be retried before that long has passed, at most [MaxPause]. It is a
+// failed attempt like any other. NotBefore(nil, …) is nil.
 func NotBefore(err error, wait time.Duration) error { return failure(err, Failure{After: wait}) }
 
 // WithAttrs states facts about an error, in words that dead letters are selected
@@ -158,7 +159,7 @@ func Describe(err error) Failure {
 		if d.Class == ClassTransient {
 			d.Class = f.Class
 			if f.After > 0 {
-				d.After = f.After
+				d.After = min(f.After, MaxPause)
 			}
 		}
 		if d.Kind == "" {
@@ -187,10 +188,10 @@ type ReleaseError struct {
 func (e *ReleaseError) Error() string { return "released: " + e.Reason }
 
 // Release, returned by a handler, gives the delivery back uncounted and closes
-// its lane for that long: the work was not tried, or is not due yet. A time that is
-// over, a negative one, is now.
+// its lane for that long, at most [MaxPause]: the work was not tried, or is not due yet. A time that is
+// over, a negative one, is now; a message that is given back so again and again comes up to a second later.
 func Release(after time.Duration, reason string) error {
-	return &ReleaseError{After: max(after, 0), Reason: reason}
+	return &ReleaseError{After: min(max(after, 0), MaxPause), Reason: reason}
 }
 
 // Faults gathers everything that is wrong with a configuration, so that it is reported at

@@ -13,15 +13,16 @@ import (
 // message within them, unless its topic is full, and refuses one beyond them, before
 // any I/O.
 const (
-	MaxTopic     = 128           // bytes of a topic name
-	MaxID        = 128           // bytes of an id
-	MaxKey       = 1 << 10       // bytes of a key, and of a unique key or scope
-	MaxHeaders   = 128           // headers of a message
-	MaxHeaderLen = 32 << 10      // bytes of all header names and values together
-	MaxBody      = 16 << 20      // bytes of a body
-	MaxPriority  = 100           // the critical class
-	MaxDelay     = 10 * year     // how far ahead a message may be put off
-	Forever      = math.MaxInt64 // a [Unique.For] that never ends
+	MaxTopic     = 128            // bytes of a topic name
+	MaxID        = 128            // bytes of an id
+	MaxKey       = 1 << 10        // bytes of a key, and of a unique key or scope
+	MaxHeaders   = 128            // headers of a message
+	MaxHeaderLen = 32 << 10       // bytes of all header names and values together
+	MaxBody      = 16 << 20       // bytes of a body
+	MaxPriority  = 100            // the critical class
+	MaxDelay     = 10 * year      // how far ahead a message may be put off
+	MaxPause     = 24 * time.Hour // for how long a verdict puts a message off, or closes its lane, at most
+	Forever      = math.MaxInt64  // a [Unique.For] that never ends
 	year         = 8766 * time.Hour
 
 	// HeaderRetryFor is the header that says for how long a message is retried, in place of what its topic says:

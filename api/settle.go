@@ -202,7 +202,7 @@ func (v *verdicts) judge(i int, s *settlement, key []byte, now time.Time) {
 		}
 		out.Action, event.Phase = actionAcked, "Completed"
 	case verdictRelease:
-		st.Verdict, st.After, st.Hold = store.Release, seconds(s.AfterSeconds), d.HoldFor()
+		st.Verdict, st.After, st.Hold = store.Release, min(seconds(s.AfterSeconds), pawl.MaxPause), d.HoldFor()
 		st.Failure = store.Failure{Error: store.Text(cmp.Or(s.Error, "the worker gave it back"))}
 		out.Action, event.Phase, event.Released = actionReleased, policy.Failed, true
 		event.Err = pawl.Release(st.After, st.Failure.Error)

@@ -178,15 +178,15 @@ func (l *Limiter) ended(key string, took time.Duration, o limit.Outcome, after t
 
 // Hold lets nothing of a key begin for that long: here at once, and in the other
 // processes once the store has recorded it. It is for downstreams that say how long to
-// stay away by other means than the error of a call. The limiter must be Shared.
+// stay away by other means than the error of a call. It is [pawl.MaxPause] at most. The limiter must be Shared.
 func (l *Limiter) Hold(key string, length time.Duration) error {
 	if l.shared == nil {
 		return fmt.Errorf("limit %q: a hold for all processes needs a shared rate", l.name)
 	}
-	if length <= 0 || length > pawl.MaxDelay {
-		return fmt.Errorf("limit %q: a hold of %v; it goes from 0 to %v", l.name, length, pawl.MaxDelay)
+	if length <= 0 {
+		return fmt.Errorf("limit %q: a hold of %v; it is above 0", l.name, length)
 	}
-	l.shared.hold(key, length)
+	l.shared.hold(key, min(length, pawl.MaxPause))
 	return nil
 }
 

@@ -14,9 +14,10 @@ import (
 // is guarded by Dispatcher.mu.
 type topic struct {
 	Topic
-	of     *Dispatcher
-	kept   atomic.Pointer[policy.Retries] // what an operator has set; nil: nothing
-	ageing time.Duration                  // set before anything is claimed
+	of       *Dispatcher
+	kept     atomic.Pointer[policy.Retries] // what an operator has set; nil: nothing
+	ageing   time.Duration                  // set before anything is claimed
+	restless restless
 	// targets are the topics that it gives way to while they are full.
 	targets []string
 

@@ -108,7 +108,7 @@ func (d *runner) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ra
 		return // nothing can be settled; record leaves it out
 	}
 	if release, ok := errors.AsType[*pawl.ReleaseError](err); ok {
-		released(st, min(max(release.After, 0), pawl.MaxDelay), release.Reason)
+		released(st, d.byName[del.Topic].restless.pause(del.ID, min(release.After, pawl.MaxPause)), release.Reason)
 		d.settler.givenBack(del, err, cause, release)
 		return
 	}

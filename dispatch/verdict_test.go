@@ -247,6 +247,52 @@ func TestTimesThatAreOver(t *testing.T) {
 	})
 }
 
+// TestPausesAreBounded: what a verdict may ask for is a day, whoever asks and in whatever way.
+func TestPausesAreBounded(t *testing.T) {
+	const ages = 20 * pawl.MaxDelay
+	for name, handle := range map[string]func(*pawl.Delivery) error{
+		"throttled":  func(*pawl.Delivery) error { return pawl.Throttled(errors.New("429"), ages) },
+		"not before": func(*pawl.Delivery) error { return pawl.NotBefore(errors.New("503"), ages) },
+		"release":    func(*pawl.Delivery) error { return pawl.Release(ages, "not yet") },
+		"by hand":    func(*pawl.Delivery) error { return &pawl.ReleaseError{After: ages} },
+		"hold":       func(d *pawl.Delivery) error { d.Hold(ages); return nil },
+	} {
+		bubble(t, func(r *rig) {
+			var asked atomic.Int64
+			r.store.settle = func(b store.Batch[store.Settlement]) error {
+				asked.Store(int64(max(b.Items[0].After, b.Items[0].Hold)))
+				return nil
+			}
+			r.append(pawl.Message{ID: "x", Topic: "a"})
+			r.run(one(1, func(_ context.Context, d *pawl.Delivery) error { return handle(d) }))
+			time.Sleep(time.Second)
+			if d := time.Duration(asked.Load()); d != pawl.MaxPause {
+				t.Errorf("%s: %v", name, d)
+			}
+		})
+	}
+}
+
+// TestGivenBackAgainAndAgain: a handler that gives a message back without a pause does not spin.
+func TestGivenBackAgainAndAgain(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var calls atomic.Int64
+		r.append(pawl.Message{ID: "x", Topic: "a"})
+		r.run(one(4, func(context.Context, *pawl.Delivery) error {
+			calls.Add(1)
+			return pawl.Release(0, "not now")
+		}))
+		time.Sleep(time.Second)
+		if n := calls.Load(); n < 4 || n > 12 {
+			t.Errorf("%d calls in the first second", n)
+		}
+		time.Sleep(20 * time.Second)
+		if n := calls.Load(); n > 40 {
+			t.Errorf("%d calls in 21 s", n)
+		}
+	})
+}
+
 // An ignored failure counts as done, with what was emitted.
 func TestIgnoredFailureCarriesOn(t *testing.T) {
 	bubble(t, func(r *rig) {

@@ -64,7 +64,7 @@ func TestThrottledWaitsAsAskedAndIsNotBounded(t *testing.T) {
 	}{
 		{90 * time.Second, 90 * time.Second},         // what the other side asks for is longer than the backoff
 		{time.Millisecond, 15250 * time.Millisecond}, // shorter: the backoff, (500 ms + 30 s) / 2
-		{20 * pawl.MaxDelay, pawl.MaxDelay},
+		{20 * pawl.MaxDelay, pawl.MaxPause},
 	} {
 		d := m.Decide(policy.Attempt{Number: 5000, Err: pawl.Throttled(errBroken, c.after)})
 		if d.Action != policy.Retry || d.Delay != c.want || d.MaxAttempts != 0 {

@@ -175,10 +175,9 @@ func (r *Rule) decide(a *Attempt, f pawl.Failure, facts Facts, random func() flo
 	return d
 }
 
-// notBefore is the delay that the other side asked for, or the backoff if that
-// is longer, within what a store takes.
+// notBefore is the delay that the other side asked for, within what it may ask for, or the backoff if that is longer.
 func notBefore(after, backoff time.Duration) time.Duration {
-	return min(max(after, backoff), pawl.MaxDelay)
+	return max(min(after, pawl.MaxPause), backoff)
 }
 
 func (r *Rule) giveUp(d *Decision, why string) {

@@ -264,12 +264,12 @@ func (s *scanner) seconds() time.Duration {
 	return time.Duration(math.Round(max(f, 0) * float64(time.Second)))
 }
 
-// pause reads how long something is to wait after work that is done: of what is too long it is [pawl.MaxDelay],
+// pause reads how long something is to wait after work that is done: of what is too long it is [pawl.MaxPause],
 // because the work is not undone.
 func (s *scanner) pause() time.Duration {
 	text := s.number()
 	f, _ := strconv.ParseFloat(string(text), 64) // beyond its range it is infinite
-	return time.Duration(math.Round(min(max(f, 0), pawl.MaxDelay.Seconds()) * float64(time.Second)))
+	return time.Duration(math.Round(min(max(f, 0), pawl.MaxPause.Seconds()) * float64(time.Second)))
 }
 
 // uniqueFor is a duration in seconds, or -1: until the message is claimed.

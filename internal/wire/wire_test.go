@@ -144,7 +144,7 @@ func TestParseVerdict(t *testing.T) {
 // A pause of a verdict is none if it is negative, and the longest one if it is too long: the work is done.
 func TestPausesOfVerdictsAreBounded(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"-5": 0, "-1e400": 0, "0.5": 500 * time.Millisecond, "1e18": pawl.MaxDelay, "1e400": pawl.MaxDelay,
+		"-5": 0, "-1e400": 0, "0.5": 500 * time.Millisecond, "1e18": pawl.MaxPause, "1e400": pawl.MaxPause,
 	} {
 		ack, err := wire.ParseVerdict([]byte(`{"id":"a","token":"t","verdict":"ack","hold_seconds":` + text + `}`))
 		if err != nil || ack.Hold != want {

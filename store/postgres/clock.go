@@ -63,7 +63,9 @@ func (l look) step(server int64, now time.Time) time.Duration {
 }
 
 // steppedBack reports whether the server's clock was set back since this process last looked.
-func (s *upkeep) steppedBack(server int64) bool { return s.clock.last().step(server, time.Now()) >= leastStep }
+func (s *upkeep) steppedBack(server int64) bool {
+	return s.clock.last().step(server, time.Now()) >= leastStep
+}
 
 // watch looks at the server's clock, and deals with a step back.
 func (s *upkeep) watch(ctx context.Context) error {
