@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -11,17 +13,17 @@ import (
 )
 
 // An amendment sets headers and takes none away: a letter that has the codec's header
-// keeps it, and one that has none gets none. So the header fits the body also if two
-// processes amend a letter at the same time.
+// keeps it. One that has none gets it with a new body that is worth encoding; whoever
+// stored another one as it is at the same time sees to it that the header fits.
 
-// Amend implements [store.DeadLetters]. The new body of a letter that is encoded is
-// encoded like any other, or marked as "raw"; that of another letter is stored as it is.
+// Amend implements [store.DeadLetters]. A new body is encoded like any other; that of a
+// letter that is encoded is marked as "raw" otherwise.
 func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
 	refused, err := backend.AdmitAmend(amendments)
 	if err != nil {
 		return nil, err
 	}
-	var out []store.Amendment
+	var out, plain []store.Amendment
 	for _, a := range amendments {
 		if refused[a.ID] != nil {
 			continue
@@ -34,13 +36,45 @@ func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map
 			return nil, err
 		}
 		out = append(out, a)
+		if a.Body != nil && a.Headers[Header] == "" {
+			plain = append(plain, a)
+		}
 	}
 	below, err := l.DeadLetters.Amend(ctx, out...)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(refused, below)
+	for _, a := range plain {
+		if err := l.fit(ctx, a); err != nil {
+			return nil, err
+		}
+	}
 	return refused, nil
+}
+
+// fit marks a body that was stored as it is as such, if the letter has got the header meanwhile.
+func (l *letters) fit(ctx context.Context, a store.Amendment) error {
+	r, err := l.look(ctx, a.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || r.Headers[Header] == "" || !bytes.Equal(r.Body, a.Body) {
+		return err
+	}
+	_, err = l.DeadLetters.Amend(ctx, store.Amendment{ID: a.ID,
+		Headers: map[string]string{Header: (&recipe{length: len(a.Body)}).String()}})
+	return err
+}
+
+// look returns a letter as it is stored.
+func (l *letters) look(ctx context.Context, id string) (store.Record, error) {
+	looker, ok := store.As[store.Inspector](l.inner)
+	if !ok {
+		return store.Record{}, &store.Error{Op: "amend " + id, Code: store.ErrUnsupported,
+			Err: errors.New("the store does not show whether its body is encoded")}
+	}
+	return looker.Get(ctx, id)
 }
 
 // amendment is what amends the letter as it is stored.
@@ -48,29 +82,30 @@ func (l *letters) amendment(ctx context.Context, a store.Amendment) (store.Amend
 	if a.Body == nil {
 		return a, nil
 	}
-	looker, ok := store.As[store.Inspector](l.inner)
-	if !ok {
-		return a, &store.Error{Op: "amend " + a.ID, Code: store.ErrUnsupported,
-			Err: errors.New("the store does not show whether its body is encoded")}
-	}
-	r, err := looker.Get(ctx, a.ID)
+	r, err := l.look(ctx, a.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return a, nil // the store below refuses it
 	} else if err != nil {
 		return a, err
 	}
-	if _, encoded := r.Headers[Header]; !encoded {
-		return a, nil
+	_, encoded := r.Headers[Header]
+	whole := pawl.Message{Topic: r.Topic, Headers: a.Headers, Body: a.Body}
+	if !encoded { // the header needs room beside those that are there
+		whole.Headers = maps.Clone(r.Headers)
+		if whole.Headers == nil {
+			whole.Headers = map[string]string{}
+		}
+		maps.Copy(whole.Headers, a.Headers)
 	}
-	d, err := l.encode.encode(pawl.Message{Topic: r.Topic, Headers: a.Headers, Body: a.Body})
-	if err != nil {
+	d, err := l.encode.encode(whole)
+	if err != nil || !encoded && d.message.Headers[Header] == "" {
 		return a, err
 	}
 	next := store.Amendment{ID: a.ID, Body: d.message.Body, Headers: map[string]string{}}
 	if next.Body == nil {
 		next.Body = []byte{} // nil would keep the old one
 	}
-	next.Headers[Header] = (&recipe{length: len(a.Body)}).String()
-	maps.Copy(next.Headers, d.message.Headers)
+	maps.Copy(next.Headers, a.Headers)
+	next.Headers[Header] = cmp.Or(d.message.Headers[Header], (&recipe{length: len(a.Body)}).String())
 	return next, l.keep(ctx, &d)
 }

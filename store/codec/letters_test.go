@@ -158,10 +158,10 @@ func TestAmendEncodes(t *testing.T) {
 			}
 			in := r.stored(id)
 			_, encoded := in.Headers[codec.Header]
-			if encoded != (from == "json" || from == "large") {
+			if big := func(of string) bool { return of == "json" || of == "large" }; encoded != (big(from) || big(to)) {
 				t.Fatalf("from %s to %s: encoded %t", from, to, encoded)
 			}
-			if encoded && (to == "json" && len(in.Body) >= len(after) || to == "large" && len(in.Body) > 100) {
+			if to == "json" && len(in.Body) >= len(after) || to == "large" && len(in.Body) > 100 {
 				t.Fatalf("from %s to %s: stored with %d bytes", from, to, len(in.Body))
 			}
 			for _, name := range []string{codec.Header, codec.SealedHeader} {
