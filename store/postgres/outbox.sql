@@ -59,6 +59,13 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM @band b WHERE b.topic = t.id AND b.prio = 0)
 		AND pg_try_advisory_xact_lock(hashtextextended('@topic ' || topic_name, 0)) THEN
 		INSERT INTO @band (topic, prio) VALUES (t.id, 0) ON CONFLICT DO NOTHING;
+		-- Each holds a lock until the end of the transaction, and the server's table of locks is everybody's.
+		n := coalesce(nullif(current_setting('pawl.projections', true), ''), '0')::bigint + 1;
+		IF n > 100 THEN
+			RAISE EXCEPTION 'pawl_outbox: % is the 101st new projection of this transaction; 100 are the limit', NEW.projection
+				USING HINT = 'a projection is the name of a pipeline; what tells documents apart is doc_id';
+		END IF;
+		PERFORM set_config('pawl.projections', n::text, true);
 	END IF;
 	IF NEW.version IS NULL THEN
 		INSERT INTO @change VALUES (hashtextextended(topic_name || ' ' || NEW.doc_id, 0)) RETURNING ctid INTO place;

@@ -99,6 +99,20 @@ func TestOutboxLocks(t *testing.T) {
 		t.Errorf("a transaction of 12,000 changes has %d locks", locks)
 	}
 
+	// Each new projection takes one: a column that is no projection by mistake must not fill the table of locks.
+	many := application(t, s.cfg.URL)
+	const names = `INSERT INTO pawl_outbox (projection, doc_id, op)
+		SELECT 'p' || i, 'd', 'delete' FROM generate_series($1::int, $2::int) i`
+	_, err := many.Exec(t.Context(), names, 1, 101)
+	if err == nil || !strings.Contains(err.Error(), "p101 is the 101st new projection") {
+		t.Errorf("101 new projections: %v", err)
+	}
+	for from := 1; from <= 101; from += 100 { // the count is that of a transaction
+		if _, err := many.Exec(t.Context(), names, from, from+99); err != nil {
+			t.Errorf("100 new projections: %v", err)
+		}
+	}
+
 	other := application(t, s.cfg.URL)
 	execute(t, other, "SET lock_timeout = '300ms'")
 	insert := `INSERT INTO pawl_outbox (projection, doc_id, op) VALUES ('p', $1, 'delete')`
