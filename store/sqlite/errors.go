@@ -30,7 +30,8 @@ var diagnoses = map[int]diagnosis{
 	sqlite3.SQLITE_FULL: {store.ErrFull,
 		"make room on the disk; nothing was lost, and work goes on as soon as there is some"},
 	sqlite3.SQLITE_IOERR: {store.ErrUnavailable,
-		"look into the system's log for errors of the disk or the file system; a network file system cannot hold this store"},
+		"look into the system's log for errors of the disk or the file system; a network file system cannot hold this store; " +
+			"if the file was moved or is new, its -wal and -shm are those of another one: put it back"},
 	sqlite3.SQLITE_CORRUPT: {store.ErrCorrupt,
 		"stop all processes, keep a copy of the file with its -wal and -shm, and restore a backup or try `sqlite3 FILE .recover`"},
 	sqlite3.SQLITE_NOTADB: {store.ErrCorrupt,
