@@ -36,6 +36,8 @@ type request struct {
 	Stale int `json:"stale,omitempty"`
 	// Empty is how many pages in a row that led here said nothing new.
 	Empty int `json:"empty,omitempty"`
+	// Idle tells that it combines parameters, and so did the page with the link, which had nothing new.
+	Idle bool `json:"idle,omitempty"`
 	// Cookies tells that the page with the link, or the redirect, set some: they must be known before it is
 	// fetched.
 	Cookies bool `json:"cookies,omitempty"`
@@ -175,6 +177,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if c.tires(u, r.Stale) {
 		return c.done(d, c.left(&r, whyDull))
 	}
+	if r.Idle && h.idle.Load() > maxIdle {
+		return c.done(d, c.left(&r, whyIdle))
+	}
 	asked := h.known() == nil && !c.options.IgnoreRobots
 	wait := h.reserve(0)
 	if asked && wait <= 0 { // other processes may know that the host takes no requests now, not even for robots.txt
@@ -266,6 +271,7 @@ const (
 	whyText     = "its page has the text of others"
 	whyStale    = "nothing new on the pages that lead to it"
 	whyDull     = "nothing new on the host"
+	whyIdle     = "nothing new in combinations of parameters"
 )
 
 // explain states facts about a failure, for listings of attempts and dead letters.
@@ -333,7 +339,7 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *an
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
 	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Bodies: r.Bodies,
-		Stale: r.Stale, Empty: r.Empty, Cookies: r.Cookies || a.setsCookies()}))
+		Stale: r.Stale, Empty: r.Empty, Idle: r.Idle, Cookies: r.Cookies || a.setsCookies()}))
 	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
@@ -356,12 +362,14 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	}
 	bodies, repeated := again(u, a.body, r.Bodies)
 	h := c.hosts.at(u)
-	stale := len(p.links) > 0 && c.news.add(site(u), p.words.groups) < fewNews
+	fresh := c.news.add(site(u), p.words.groups)
+	stale := len(p.links) > 0 && fresh < fewNews
 	if stale {
 		h.dull.Add(1)
 	} else {
 		h.dull.Store(0)
 	}
+	idle := c.idles(u, fresh, p.links)
 	why := ""
 	switch {
 	case p.asks.noFollow:
@@ -378,7 +386,7 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 	follow := func(links []*url.URL, depth int64) (keys urlKeys) {
 		for _, link := range links {
 			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Bodies: bodies,
-				Cookies: a.setsCookies()}
+				Cookies: a.setsCookies(), Idle: idle && c.news.combines(link)}
 			if stale {
 				to.Stale, to.Empty = r.Stale, r.Empty+1
 				if longer(u, link) {
@@ -415,6 +423,8 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 		why = whyStale
 	case c.tires(link, to.Stale):
 		why = whyDull
+	case to.Idle && c.hosts.at(link).idle.Load() > maxIdle:
+		why = whyIdle
 	default:
 		why = trap(link, to.Alike, to.Empty)
 	}

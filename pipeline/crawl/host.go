@@ -49,6 +49,7 @@ type host struct {
 
 	inFlight, failed atomic.Int64 // for the board
 	dull             atomic.Int64 // pages in a row that said nothing new
+	idle             atomic.Int64 // pages that combined parameters and had nothing new: see maxIdle
 }
 
 func (hs *hosts) at(u *url.URL) *host {

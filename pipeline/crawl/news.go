@@ -14,8 +14,10 @@ import (
 // three words that no page of their host had before: fewer than fewNews are no news. Pages may say nothing new and be
 // worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
 // maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such, one less
-// where twice as many were: parts of a search in all their combinations. Those of a calendar are left out after
-// maxEmpty in a row. The links of a page whose text, of enoughWords, maxSame pages had before it lead where those did.
+// where twice as many were. Those of a calendar are left out after maxEmpty in a row. The links of a page whose text, of
+// enoughWords, maxSame pages had before it lead where those did. A host may have maxIdle pages that combine parameters
+// and link to nothing new, and idleNews more with every other page: filters in all orders. Such a page names its
+// filters, so that its words have fewCombined new groups soon.
 const (
 	fewNews     = 4
 	fewStale    = 2
@@ -24,6 +26,9 @@ const (
 	maxEmpty    = 36
 	enoughWords = 20
 	maxSame     = 3
+	maxIdle     = 2000
+	idleNews    = 10
+	fewCombined = 40
 )
 
 // maxNews bounds the groups of words that a process remembers in newsBits bits, one each.
@@ -66,14 +71,76 @@ func (s *news) add(host string, groups []uint64) (fresh int) {
 	}
 	of := maphash.String(s.seed, host)
 	for _, group := range groups {
-		at := maphash.Comparable(s.seed, [2]uint64{of, group}) % newsBits
-		if bit := uint64(1) << (at % 64); s.bits[at/64]&bit == 0 {
-			s.bits[at/64] |= bit
+		if word, bit := s.at(of, group); *word&bit == 0 {
+			*word |= bit
 			fresh++
 		}
 	}
 	s.n += fresh
 	return fresh
+}
+
+// has reports whether all groups were added.
+func (s *news) has(host string, groups []uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := maphash.String(s.seed, host)
+	return s.bits != nil && !slices.ContainsFunc(groups, func(group uint64) bool {
+		word, bit := s.at(of, group)
+		return *word&bit == 0
+	})
+}
+
+func (s *news) at(of, group uint64) (word *uint64, bit uint64) {
+	at := maphash.Comparable(s.seed, [2]uint64{of, group}) % newsBits
+	return &s.bits[at/64], 1 << (at % 64)
+}
+
+// combines reports whether a URL combines parameters that pages had before: each was in the URL of one.
+func (s *news) combines(u *url.URL) bool {
+	all := parameters(u)
+	return len(all) > 1 && s.has(site(u), all)
+}
+
+// parameters are the path of a URL with each of its parameters, and with each part of a value that is a list.
+func parameters(u *url.URL) (all []uint64) {
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(value); err == nil {
+			value = plain
+		}
+		for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(",;|", r) }) {
+			all = append(all, maphash.Comparable(wordSeed, [3]string{u.Path, name, part}))
+		}
+	}
+	return all
+}
+
+// targets stand for where the links of a page lead: to which path, and with which parameters.
+func targets(links []*url.URL) (all []uint64) {
+	for _, link := range links {
+		all = append(all, maphash.Comparable(wordSeed, [2]string{link.Host, link.Path}))
+		for _, parameter := range parameters(link) {
+			all = append(all, parameter+1) // no page had it in its URL
+		}
+	}
+	return all
+}
+
+// idles reports whether a page combines parameters and has nothing new, and counts such pages of its host.
+func (c *crawler) idles(u *url.URL, fresh int, links []*url.URL) bool {
+	h, of := c.hosts.at(u), site(u)
+	combines := c.news.combines(u)
+	c.news.add(of, parameters(u))
+	linked := c.news.add(of, targets(links)) > 0
+	switch {
+	case linked || combines && fresh >= fewCombined || !combines && fresh >= fewNews:
+		h.idle.Store(max(h.idle.Load()-idleNews, 0))
+	case combines:
+		h.idle.Add(1)
+		return true
+	}
+	return false
 }
 
 // tires reports whether a page that so many stale pages led to is left out: its host has said nothing new for long.
