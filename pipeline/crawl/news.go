@@ -191,7 +191,7 @@ func (w *words) add(text []byte) {
 func (w *words) picture(src string) {
 	of := maphash.String(wordSeed, src)
 	w.all = maphash.Comparable(wordSeed, [2]uint64{w.all, of})
-	for i := range uint64(fewNews) {
+	for i := range uint64(fewCombined) {
 		w.groups = append(w.groups, of+i)
 	}
 }
