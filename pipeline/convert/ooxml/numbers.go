@@ -7,8 +7,8 @@ import (
 )
 
 // numberFormat is a format of numbers as Excel shows them (ECMA-376 part 1, 18.8.31): its sections for what is positive
-// or all, negative, and zero. One that is not read, such as fractions or conditions, is nil: the number is shown as it
-// is.
+// or all, negative, and zero, unless they have conditions, and for texts. One that is not read is nil: the number is
+// shown as it is.
 type numberFormat []numberSection
 
 type numberSection struct {
@@ -21,6 +21,10 @@ type numberSection struct {
 	placeholders       bool
 	general            bool     // as many digits as the number has
 	inserts            []insert // texts between digits before the point
+	condition          string   // such as > or <=
+	bound              float64
+	largest, over      int  // the most that the denominator of a fraction may be, or what it is; 0: it is none
+	mixed              bool // a whole number stands before the fraction
 }
 
 // insert is a text in front of so many digits.
@@ -31,20 +35,23 @@ type insert struct {
 
 // builtinNumbers are the formats of numbers that files do not spell out.
 var builtinNumbers = map[int]string{
-	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00",
+	1: "0", 2: "0.00", 3: "#,##0", 4: "#,##0.00", 9: "0%", 10: "0.00%", 11: "0.00E+00", 12: "# ?/?", 13: "# ??/??",
 	37: "#,##0;(#,##0)", 38: "#,##0;(#,##0)", 39: "#,##0.00;(#,##0.00)", 40: "#,##0.00;(#,##0.00)", 48: "##0.0E+0",
 }
 
 // numberCode reads a format such as `"$"#,##0.00;[Red]-0.0%`.
 func numberCode(code string) numberFormat {
 	var f numberFormat
+	if code == "" {
+		return nil
+	}
 	for rest := code; ; {
 		section, after, ok := numberSectionOf(rest)
 		if !ok {
 			return nil
 		}
 		f = append(f, section)
-		if after == "" || len(f) == 3 { // the fourth is for texts
+		if after == "" || len(f) == 4 {
 			return f
 		}
 		rest = after[1:]
@@ -74,12 +81,19 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			i += end + 1
 		case '[': // a currency, a colour, or a condition
 			end := strings.IndexByte(code[i:], ']')
-			if end < 0 || strings.ContainsAny(code[i:i+end], "<>=") {
+			if end < 0 {
 				return s, "", false
 			}
-			if currency, ok := strings.CutPrefix(code[i+1:i+end], "$"); ok {
+			text := code[i+1 : i+end]
+			if currency, ok := strings.CutPrefix(text, "$"); ok {
 				symbol, _, _ := strings.Cut(currency, "-")
 				literal(symbol)
+			} else if bound := strings.TrimLeft(text, "<>="); bound != text {
+				var err error
+				s.condition = text[:len(text)-len(bound)]
+				if s.bound, err = strconv.ParseFloat(bound, 64); err != nil {
+					return s, "", false
+				}
 			}
 			i += end
 		case '\\':
@@ -119,8 +133,14 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			}
 			s.placeholders, s.general = true, true
 			i += len("General") - 1
-		case '/', '@': // a fraction, a text
-			return s, "", false
+		case '/':
+			n := len(code[i+1:]) - len(strings.TrimLeft(code[i+1:], "0123456789?#"))
+			if !s.fraction(code[i+1 : i+1+n]) {
+				return s, "", false
+			}
+			i += n
+		case '@': // the text
+			s.placeholders, s.general = true, true
 		default:
 			literal(string(c))
 		}
@@ -153,23 +173,67 @@ func (s *numberSection) digit(zero, point bool) bool {
 	return true
 }
 
-// show writes a number as Excel shows it, or nothing where it is none.
-func (f numberFormat) show(raw string) string {
+// fraction takes what is under its line, and reports whether digits are above it and nothing else is.
+func (s *numberSection) fraction(under string) bool {
+	if !s.placeholders || s.after != "" || s.most > 0 || len(under) == 0 || len(under) > 4 || len(s.inserts) > 1 {
+		return false
+	}
+	s.mixed, s.inserts = len(s.inserts) == 1, nil
+	s.over, _ = strconv.Atoi(under) // of placeholders, it is none
+	s.largest = max(s.over, int(math.Pow10(len(under)))-1)
+	return true
+}
+
+// section is the one for a number, and whether the number has its sign there.
+func (f numberFormat) section(x float64) (s numberSection, signed bool) {
+	f = f[:min(len(f), 3)]
+	for i, s := range f {
+		fits, negative := i == len(f)-1, false
+		switch {
+		case s.condition != "":
+			c := map[string]bool{"<": x < s.bound, ">": x > s.bound, "=": x == s.bound}
+			fits = s.condition == "<>" && x != s.bound || s.condition != "<>" && (c[s.condition[:1]] || c[s.condition[1:]])
+			negative = s.condition[0] == '<' && s.bound <= 0
+		case i == 0:
+			fits = fits || x > 0 || x == 0 && len(f) == 2
+		case i == 1:
+			fits, negative = fits || x < 0, f[0].condition == ""
+		}
+		if fits {
+			return s, !negative
+		}
+	}
+	return numberSection{before: "#####"}, false // as Excel shows what no section is for
+}
+
+// text writes a text as Excel shows it: the fourth section is for texts.
+func (f numberFormat) text(text string) string {
+	if len(f) < 4 {
+		return text
+	}
+	if s := f[3]; s.placeholders {
+		return s.before + text + s.after
+	}
+	return f[3].before
+}
+
+// show writes a number as Excel shows it. ok is false where it is none, or has no format.
+func (f numberFormat) show(raw string) (text string, ok bool) {
 	x, err := strconv.ParseFloat(raw, 64)
 	if len(f) == 0 || err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-		return ""
+		return "", false
 	}
-	s, sign := f[0], ""
-	switch {
-	case x < 0 && len(f) > 1:
-		s, x = f[1], -x
-	case x == 0 && len(f) > 2:
-		s = f[2]
-	case x < 0:
-		sign, x = "-", -x
+	s, signed := f.section(x)
+	sign := ""
+	if x < 0 && signed {
+		sign = "-"
 	}
+	x = math.Abs(x)
 	if !s.placeholders {
-		return sign + s.before
+		if s.before == "" {
+			sign = ""
+		}
+		return sign + s.before, true
 	}
 	for range s.percents {
 		x *= 100
@@ -177,17 +241,20 @@ func (f numberFormat) show(raw string) string {
 	for range s.thousand {
 		x /= 1000
 	}
-	text := s.decimal(x)
+	text = s.decimal(x)
 	if sign != "" && strings.Trim(text, "0.,") == "" {
 		sign = "" // it is rounded to nothing
 	}
-	return sign + s.before + text + s.after
+	return sign + s.before + text + s.after, true
 }
 
 // decimal writes the digits of a number that is not negative.
 func (s numberSection) decimal(x float64) string {
 	if s.general {
 		return strconv.FormatFloat(x, 'G', 15, 64)
+	}
+	if s.largest > 0 {
+		return s.ratio(x)
 	}
 	if s.exponent > 0 {
 		mantissa, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', s.most, 64), "e")
@@ -227,4 +294,40 @@ func (s numberSection) decimal(x float64) string {
 		return whole + "." + part
 	}
 	return whole
+}
+
+// ratio writes a number as a fraction, by the last of its convergents that fits.
+func (s numberSection) ratio(x float64) string {
+	whole, over, under := 0.0, 0.0, float64(s.over)
+	if s.mixed {
+		whole, x = math.Floor(x), x-math.Floor(x)
+	}
+	if under > 0 {
+		over = math.Round(x * under)
+	} else {
+		over, under = math.Floor(x), 1
+		for p, q, rest := 1.0, 0.0, x-over; rest > 5e-8; {
+			a := math.Floor(1 / rest)
+			rest = 1/rest - a
+			nextOver, nextUnder := a*over+p, a*under+q
+			if nextUnder > float64(s.largest) {
+				break
+			}
+			p, q, over, under = over, under, nextOver, nextUnder
+		}
+	}
+	if s.mixed && over == under {
+		whole, over = whole+1, 0
+	}
+	fraction := strconv.FormatFloat(over, 'f', 0, 64) + "/" + strconv.FormatFloat(under, 'f', 0, 64)
+	number := strconv.FormatFloat(whole, 'f', 0, 64)
+	switch {
+	case !s.mixed:
+		return fraction
+	case over == 0:
+		return number
+	case whole == 0 && s.digits == 0:
+		return fraction
+	}
+	return number + " " + fraction
 }

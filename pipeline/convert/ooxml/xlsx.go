@@ -137,36 +137,46 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 
 // cellValue reads a cell as Excel shows it. Numbers without a format keep all of their digits.
 func (b *book) cellValue(n *markup.Node) string {
-	kind := n.Attr("t")
-	if kind == "inlineStr" {
-		return textOf(n)
-	}
-	raw, formula := n.Child("v").Content(), n.Child("f").Content()
+	kind, raw, formula := n.Attr("t"), n.Child("v").Content(), n.Child("f").Content()
 	if raw == "" && formula != "" {
 		return "=" + formula // the program that wrote it did not calculate it
 	}
-	return b.shown(raw, kind, n.Attr("s"))
+	if kind == "inlineStr" {
+		raw = textOf(n)
+	}
+	return b.shown(raw, kind, at(b.formats, whole(n.Attr("s"), -1)))
 }
 
-func (b *book) shown(raw, kind, format string) string {
+// shown is what a format makes of a value. What it hides is there with all that is hidden.
+func (b *book) shown(raw, kind string, f cellFormat) (text string) {
+	plain := raw
 	switch kind {
 	case "s":
-		return at(b.strings, whole(raw, -1))
+		plain = at(b.strings, whole(raw, -1))
+		text = f.number.text(plain)
 	case "b":
 		return map[string]string{"1": "TRUE", "0": "FALSE"}[raw]
 	case "", "n":
-		f := at(b.formats, whole(format, -1))
 		if f.date != noDate {
 			if d := f.date.show(raw, b.since04); d != "" {
 				return d
 			}
 		}
-		if text := f.number.show(raw); text != "" && !b.d.RawNumbers {
-			return text
+		plain = number(raw)
+		if shown, ok := f.number.show(raw); ok && !b.d.RawNumbers {
+			text = shown
+		} else {
+			text = plain
 		}
-		return number(raw)
+	case "str", "inlineStr":
+		text = f.number.text(plain)
+	default:
+		return raw
 	}
-	return raw
+	if text == "" && plain != "" && b.d.Hidden {
+		return plain + marked(true)
+	}
+	return text
 }
 
 // position makes column and row, from 1, of a name such as B12.
