@@ -96,6 +96,12 @@ func rtfFormat() format {
 				`{\*\listoverridetable{\listoverride\listid7\ls1}{\listoverride\listid8\ls2}}`+
 				`\pard\ls1 one\par\pard\ls1\ilvl1 sub\par\pard\ls1 two\par\pard\ls2 bullet\par\pard end\par}`,
 			"3. one\n   - a. sub\n4. two\n\n- bullet\n\nend\n",
+			"numbers of lists", `{\rtf1{\*\listtable{\list{\listlevel\levelnfc4{\leveltext\'02\'00);}{\levelnumbers\'01;}}`+
+				`{\listlevel\levelnfc1{\leveltext\'05(\'00.\'01);}{\levelnumbers\'02\'04;}}`+
+				`{\listlevel\levelnfc0{\leveltext\'02\'02);}{\levelnumbers\'01;}}\listid7}}`+
+				`{\*\listoverridetable{\listoverride\listid7\ls1}}\pard\ls1 one\par two\par\pard\ls1\ilvl1 sub\par`+
+				`\pard\ls1\ilvl2 deep\par\pard end\par}`,
+			"- a) one\n- b) two\n  - (b.I) sub\n    1. deep\n\nend\n",
 			"drop caps", `{\rtf1\pard\dropcapli3\dropcapt1 {\b O}\par\pard nce\par\pard x\par}`, "**O**nce\n\nx\n",
 			"tables", `{\rtf1\trowd\pard\intbl a\cell b\cell\row\pard\intbl 1\cell 2\cell\row\pard end\par}`,
 			"| a | b |\n| --- | --- |\n| 1 | 2 |\n\nend\n",

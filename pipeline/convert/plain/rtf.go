@@ -207,6 +207,10 @@ func (r *rtf) text(t string) {
 		r.notes[len(r.notes)-1] += t
 	case "listtext", "pntext":
 		r.label += t
+	case "leveltext":
+		if n := len(r.lists.levels); n > 0 {
+			r.lists.levels[n-1].text += t
+		}
 	case "atnauthor":
 		r.author.WriteString(t)
 	case "sn":

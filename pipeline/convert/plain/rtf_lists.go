@@ -1,6 +1,11 @@
 package plain
 
-import "github.com/pawl-dev/pawl/pipeline/convert/doc"
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
+)
 
 // The paragraph of a drop cap: it is read, or it has ended and the one after it belongs to it.
 const (
@@ -18,7 +23,10 @@ type rtfLists struct {
 	counts map[int]*[9]int
 }
 
-type rtfLevel struct{ format, start int }
+type rtfLevel struct {
+	format, start int
+	text          string // of a label: its length, then the text, with a byte for the number of each level
+}
 
 // word reads the tables of lists.
 func (l *rtfLists) word(dest, word string, n int) {
@@ -65,5 +73,15 @@ func (l *rtfLists) label(list, level int) string {
 	if levels[level].format == 23 {
 		return " "
 	}
-	return doc.Numeral(counts[level], rtfFormats[levels[level].format]) + "."
+	own := string(rune(level))
+	text := strings.TrimSuffix(levels[level].text, ";")
+	_, length := utf8.DecodeRuneInString(text)
+	if text = text[length:]; !strings.Contains(text, own) {
+		text = own + "."
+	}
+	for i := range level + 1 {
+		n := max(counts[i], levels[i].start)
+		text = strings.ReplaceAll(text, string(rune(i)), doc.Numeral(n, rtfFormats[levels[i].format]))
+	}
+	return text
 }

@@ -8,7 +8,7 @@ import (
 // destinations are words that say what a group is; its text is not shown with the others.
 var destinations = wordSet(`fonttbl colortbl stylesheet info header headerl headerr headerf footer footerl footerr footerf
 	listtable listoverridetable revtbl rsidtbl generator themedata colorschememapping latentstyles datastore xmlnstbl object
-	nonshppict mmathPr fldinst pntext listtext`)
+	nonshppict mmathPr fldinst pntext listtext leveltext levelnumbers`)
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
