@@ -67,16 +67,26 @@ func mailFormat(t testing.TB) format {
 				[2]string{"__properties_version1.0", string(sent)}, text),
 				"# Hé\n\n**From:** Jörg \\<j@example.com>  \n**To:** Ann  \n**Date:** Mon, 15 Jan 2024 00:00:00 +0000\n\n" +
 					"Hello,\nAnn\n"},
-			{"text", "a.eml", multipart("text/plain\r\n\r\nplain", html), "a=b\n"},
+			{"text", "a.eml", multipart("text/plain\r\n\r\nplain", html, "text/html\r\n\r\n<p>more", "text/plain\r\n\r\nend"),
+				"plain\n\na=b\n\nmore\n\nend\n"},
+			{"text", "a.eml", multipart("multipart/alternative; boundary=a\r\n\r\n--a\r\n\r\nplain\r\n--a\r\nContent-Type: "+html+
+				"\r\n--a\r\nContent-Type: text/calendar\r\n\r\nx\r\n--a--", "text/plain\r\n\r\nend"), "a=b\n\nend\n"},
+			{"text", "a.eml", "Content-Type: text/plain; format=flowed\r\n\r\none \r\nline\r\n", "one line\n"},
 			{"text", "a.msg", compound(text, [2]string{outlook + "10130102", "<p>Hello, <b>Ann</b>"}),
 				"Hello, **Ann**\n"},
 			{attached, "a.eml", multipart(html, "text/csv; name=t.csv\r\nContent-Disposition: attachment\r\n\r\na,b"),
 				"a=b" + table},
+			{attached, "a.eml", multipart(html, "text/csv\r\n\r\na,b"), strings.Replace("a=b"+table, " t.", " table.", 1)},
+			{attached, "a.eml", strings.Replace(multipart("\r\n\r\nSubject: S\r\n\r\nx"), "mixed", "digest", 1),
+				"## Attachment: message.eml\n\n# S\n\nx\n"},
+			{attached, "a.eml", multipart(html, "message/delivery-status\r\n\r\nStatus: 5.1.1"),
+				"a=b\n\n## Attachment\n\nStatus: 5.1.1\n"},
 			{attached, "a.msg", compound(text, [2]string{file + "37010102", "a,b\n"},
 				[2]string{file + "3704001F", utf16le("T.CSV")}, [2]string{file + "3707001F", utf16le("t.csv")}),
 				"Hello,\nAnn" + table},
 		},
 		lost: proofs("a.eml", "pictures within the text",
-			multipart(html, "image/png\r\nContent-Id: <1>\r\n\r\nx"), "a=b\n"),
+			multipart(html, "image/png\r\nContent-Id: <1>\r\n\r\nx"), "a=b\n", "signatures",
+			multipart(html, "application/pkcs7-signature; name=smime.p7s\r\n\r\nx"), "a=b\n"),
 	}
 }

@@ -25,10 +25,15 @@ import (
 type message struct {
 	headers     [][2]string
 	subject     string
-	text, html  string // the first of each
-	rtf         []byte // where there is neither
+	body        []section
 	attachments []doc.Document
 	messages    []message // attached to it
+}
+
+// section is a part of the text.
+type section struct {
+	kind string // html, rtf, or plain text
+	text string
 }
 
 const (
@@ -62,8 +67,8 @@ func Eml(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			out.headers = append(out.headers, [2]string{name, decode(strings.Join(v, ", "))})
 		}
 	}
-	parts := 0
-	if err := out.part(textproto.MIMEHeader(m.Header), m.Body, decode, 0, &parts); err != nil {
+	r := reader{decode: decode}
+	if err := r.part(&out, textproto.MIMEHeader(m.Header), m.Body, 0); err != nil {
 		return doc.Markdown{}, err
 	}
 	return out.write(ctx, d)
@@ -102,57 +107,135 @@ func mediaType(field string) (kind string, params map[string]string) {
 	return strings.ToLower(strings.TrimSpace(first)), params
 }
 
+// reader reads the parts of a message.
+type reader struct {
+	decode func(string) string // of header fields
+	parts  int
+}
+
 // part reads a part of a message, and those in it.
-func (m *message) part(h textproto.MIMEHeader, body io.Reader, decode func(string) string, depth int,
-	parts *int) error {
-	if *parts++; depth > maxDepth || *parts > maxParts {
+func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth int) error {
+	if r.parts++; depth > maxDepth || r.parts > maxParts {
 		return doc.Fail(doc.KindNesting, "it has more than %d parts, or they are nested more than %d deep",
 			maxParts, maxDepth)
 	}
 	kind, params := mediaType(h.Get("Content-Type"))
-	kind = cmp.Or(kind, "text/plain")
+	kind = strings.Replace(cmp.Or(kind, "text/plain"), "/x-pkcs7", "/pkcs7", 1)
 	if strings.HasPrefix(kind, "multipart/") && params["boundary"] != "" {
-		r := multipart.NewReader(body, params["boundary"])
-		for {
-			p, err := r.NextRawPart()
-			switch {
-			case errors.Is(err, io.EOF):
-				return nil
-			case err != nil: // the end is missing, as in many messages
-				if m.text+m.html == "" && len(m.attachments) == 0 {
-					return doc.Fail(doc.KindCorrupt, "it is cut off: %w", err)
-				}
-				return nil
-			}
-			if err := m.part(p.Header, p, decode, depth+1, parts); err != nil {
-				return err
-			}
-		}
+		return r.multipart(m, kind, multipart.NewReader(body, params["boundary"]), depth)
 	}
 	data, err := io.ReadAll(decoded(h.Get("Content-Transfer-Encoding"), body))
 	if err != nil && len(data) == 0 {
 		return doc.Fail(doc.KindCorrupt, "a part of it cannot be decoded: %w", err)
 	}
 	disposition, dp := mediaType(h.Get("Content-Disposition"))
-	name := decode(cmp.Or(dp["filename"], params["name"]))
+	name := r.decode(cmp.Or(dp["filename"], params["name"]))
+	shown := disposition != "attachment" && (kind == "text/html" || kind == "text/plain")
 	switch {
-	case disposition == "attachment" || name != "" && !strings.HasPrefix(kind, "text/") ||
-		!strings.HasPrefix(kind, "text/"):
-		if strings.HasPrefix(kind, "image/") && disposition != "attachment" && h.Get("Content-Id") != "" {
-			return nil // it is part of the page
+	case shown && kind == "text/html":
+		m.body = append(m.body, section{"html", charset.Decode(data, params["charset"])})
+	case shown:
+		text := strings.ReplaceAll(charset.Decode(data, params["charset"]), "\r\n", "\n")
+		if strings.EqualFold(params["format"], "flowed") {
+			text = joined(text, strings.EqualFold(params["delsp"], "yes"))
 		}
+		m.body = append(m.body, section{"plain", text})
+	case kind == "application/pkcs7-signature" || kind == "application/pgp-signature":
+	case kind == "application/pkcs7-mime" && depth == 0:
+		content, ok := signedContent(data)
+		if !ok {
+			return doc.Fail(doc.KindLocked, "its text is encrypted (S/MIME)")
+		}
+		inner, err := mail.ReadMessage(bytes.NewReader(content))
+		if err != nil {
+			return doc.Fail(doc.KindCorrupt, "what is signed is not a mail message: %w", err)
+		}
+		return r.part(m, textproto.MIMEHeader(inner.Header), inner.Body, depth+1)
+	case strings.HasPrefix(kind, "image/") && disposition != "attachment" && h.Get("Content-Id") != "":
+		// it is part of the page
+	default:
 		if kind == "message/rfc822" && !strings.HasSuffix(name, ".eml") {
 			name = cmp.Or(name, "message") + ".eml"
 		}
-		m.attachments = append(m.attachments, doc.Document{Name: name, Data: data})
-	case kind == "text/html" && m.html == "":
-		m.html = charset.Decode(data, params["charset"])
-	case kind == "text/plain" && m.text == "":
-		m.text = charset.Decode(data, params["charset"])
-	case kind == "text/plain" && m.html == "":
-		m.text += "\n" + charset.Decode(data, params["charset"])
+		if kind == "text/csv" {
+			name = cmp.Or(name, "table.csv")
+		}
+		m.attachments = append(m.attachments, doc.Document{Name: name, Data: data, Charset: params["charset"]})
 	}
 	return nil
+}
+
+// multipart reads the parts of one: all of them, or the best of alternatives.
+func (r *reader) multipart(m *message, kind string, parts *multipart.Reader, depth int) error {
+	if kind == "multipart/encrypted" && depth == 0 {
+		return doc.Fail(doc.KindLocked, "its text is encrypted (PGP)")
+	}
+	var best []section
+	for {
+		p, err := parts.NextRawPart()
+		if err != nil {
+			m.body = append(m.body, best...)
+			if !errors.Is(err, io.EOF) && len(m.body)+len(m.attachments) == 0 { // the end is missing in many messages
+				return doc.Fail(doc.KindCorrupt, "it is cut off: %w", err)
+			}
+			return nil
+		}
+		if kind == "multipart/digest" && p.Header.Get("Content-Type") == "" {
+			p.Header.Set("Content-Type", "message/rfc822")
+		}
+		if kind != "multipart/alternative" {
+			if err := r.part(m, p.Header, p, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		var one message
+		if err := r.part(&one, p.Header, p, depth+1); err != nil {
+			return err
+		}
+		if len(one.body) > 0 && (len(best) == 0 || pages(one.body) >= pages(best)) {
+			best = one.body
+		}
+		m.attachments = append(m.attachments, slices.DeleteFunc(one.attachments, func(a doc.Document) bool {
+			return a.Name == "" // it repeats the text, for programs of some kind
+		})...)
+	}
+}
+
+// pages counts the sections that are pages with a text.
+func pages(body []section) (n int) {
+	for _, s := range body {
+		if s.kind == "html" && strings.TrimSpace(s.text) != "" {
+			n++
+		}
+	}
+	return min(n, 1)
+}
+
+// joined makes paragraphs of lines that end with a space, each within its level of quotes (RFC 3676).
+func joined(text string, withoutSpace bool) string {
+	var b strings.Builder
+	open, level := false, 0 // the line before goes on
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		rest := strings.TrimLeft(line, ">")
+		n := len(line) - len(rest)
+		rest = strings.TrimPrefix(rest, " ") // in front of what would be a quote or "From "
+		if open && n != level {
+			b.WriteByte('\n')
+			open = false
+		}
+		if !open && n > 0 {
+			b.WriteString(strings.Repeat("> ", n))
+		}
+		if open, level = strings.HasSuffix(rest, " ") && rest != "-- ", n; open && withoutSpace {
+			rest = rest[:len(rest)-1]
+		}
+		if b.WriteString(rest); !open {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
 }
 
 func decoded(encoding string, r io.Reader) io.Reader {
@@ -188,18 +271,20 @@ func (m *message) show(ctx context.Context, d doc.Document, w *markdown.Writer, 
 		w.Break()
 	}
 	w.End()
-	switch {
-	case m.html != "":
-		w.HTML(m.html, markdown.Options{})
-	case m.rtf != nil:
-		if err := d.Part(ctx, w, "", doc.Document{Name: "body.rtf", Data: m.rtf}); err != nil {
-			return err
+	for _, s := range m.body {
+		switch s.kind {
+		case "html":
+			w.HTML(s.text, markdown.Options{})
+		case "rtf":
+			if err := d.Part(ctx, w, "", doc.Document{Name: "body.rtf", Data: []byte(s.text)}); err != nil {
+				return err
+			}
+		default:
+			w.Block(s.text)
 		}
-	default:
-		w.Block(strings.ReplaceAll(m.text, "\r\n", "\n"))
 	}
 	for _, a := range m.attachments {
-		if err := d.Part(ctx, w, "Attachment: "+a.Name, a); err != nil {
+		if err := d.Part(ctx, w, strings.TrimSuffix("Attachment: "+a.Name, ": "), a); err != nil {
 			return err
 		}
 	}

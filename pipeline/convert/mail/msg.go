@@ -111,14 +111,19 @@ func (s *storage) read(e *mscfb.File, most int64) error {
 // message is what is shown of a message, those attached to it included.
 func (s *storage) message() (m message, err error) {
 	own := s.values
-	m.subject, m.text = own[propSubject], own[propText]
-	if h := own[propHTML]; h != "" {
-		m.html = charset.Decode([]byte(h), "")
-	}
-	if packed := own[propRTF]; packed != "" && m.html == "" && strings.TrimSpace(m.text) == "" {
-		if m.rtf, err = unpackRTF([]byte(packed)); err != nil {
+	m.subject = own[propSubject]
+	text, packed := strings.ReplaceAll(own[propText], "\r\n", "\n"), own[propRTF]
+	switch h := own[propHTML]; {
+	case h != "":
+		m.body = []section{{"html", charset.Decode([]byte(h), "")}}
+	case packed != "" && strings.TrimSpace(text) == "":
+		unpacked, err := unpackRTF([]byte(packed))
+		if err != nil {
 			return m, err
 		}
+		m.body = []section{{"rtf", string(unpacked)}}
+	default:
+		m.body = []section{{"plain", text}}
 	}
 	from := own[propFrom]
 	if at := cmp.Or(own[propFromAt], own[propFromOld]); strings.Contains(at, "@") && at != from {
