@@ -81,7 +81,17 @@ func wordItem(level, text string) string {
 
 func docxFormat(t testing.TB) format {
 	p, r := wordParagraph, wordRun
+	form := func(code, data string) string {
+		return `<w:r><w:fldChar w:fldCharType="begin"><w:ffData>` + data + `</w:ffData></w:fldChar></w:r><w:r><w:instrText>` +
+			code + `</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>`
+	}
+	deleted := func(inner string) string { return `<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr>` + inner + `</w:p>` }
 	kept := [][3]string{
+		{"fields of forms", p(form("FORMCHECKBOX", "<w:checkBox><w:checked/></w:checkBox>")+r("a")) +
+			p(form("FORMDROPDOWN", `<w:ddList><w:result w:val="1"/><w:listEntry w:val="red"/><w:listEntry w:val="green"/>`+
+				`</w:ddList>`)) + p(form("MACROBUTTON go Click here", "")), "[x] a\n\ngreen\n\nClick here\n"},
+		{"changes as accepted", deleted(r("first ")) + p(r("second")) + deleted("<w:del><w:r><w:delText>x</w:delText></w:r>"+
+			"</w:del>") + wordStyled("H1", "One"), "first second\n\n# One\n"},
 		{"headings by style", wordStyled("H1", "One") + wordStyled("Mine", "Two") + p(r("text")),
 			"# One\n\n# Two\n\ntext\n"},
 		{"emphasis",
@@ -107,6 +117,7 @@ func docxFormat(t testing.TB) format {
 		{"footnotes", p(r("a") + `<w:r><w:footnoteReference w:id="2"/></w:r>` + r("b")), "a[^2]b\n\n[^2]: The note.\n"},
 		{"endnotes", p(r("a") + `<w:r><w:endnoteReference w:id="3"/></w:r>`), "a[^e3]\n\n[^e3]: The end.\n"},
 		{"comments", p(r("a") + `<w:r><w:commentReference w:id="0"/></w:r>`), "a[^c0]\n\n[^c0]: Ann: Really?\n"},
+		{"formulas", p("<m:oMath><m:r><m:t>a</m:t></m:r></m:oMath><m:oMath><m:r><m:t>b</m:t></m:r></m:oMath>"), "$a$ $b$\n"},
 		{"formulas",
 			p(`<m:oMath><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:sSup><m:e><m:r><m:t>b</m:t></m:r>` +
 				`</m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:den></m:f></m:oMath>`),

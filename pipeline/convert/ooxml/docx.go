@@ -24,7 +24,7 @@ type word struct {
 	depth   int            // of text boxes
 	code    []string       // lines of a listing
 	quoting bool
-	initial bool // a drop cap was written, and its paragraph follows
+	initial bool // a drop cap, or another part of a paragraph, was written, and the rest follows
 	targets *targets
 }
 
@@ -41,6 +41,7 @@ type note struct{ kind, id string }
 type field struct {
 	instruction strings.Builder
 	shows, link bool
+	state       string // of a form, which is shown where the field itself shows nothing
 }
 
 // Docx converts a document of Word.
@@ -122,7 +123,7 @@ func slugOf(heading string) string {
 	}, strings.Join(strings.Fields(heading), " "))
 }
 
-// endInitial ends the paragraph of a drop cap that none has followed.
+// endInitial ends a paragraph whose rest has not followed.
 func (w *word) endInitial() {
 	if w.initial {
 		w.initial = false
@@ -197,9 +198,12 @@ func (w *word) paragraph(n *markup.Node) {
 		return
 	}
 	w.endListing()
+	merged := n.Child("pPr", "rPr", "del") != nil // with the next one: its end was deleted
+	if merged && !hasContent(n) {
+		return
+	}
 	if w.initial && hasContent(n) {
-		w.initial = false
-		w.words(n)
+		w.open(n, merged)
 		return
 	}
 	if w.quoting && !p.quote {
@@ -228,12 +232,17 @@ func (w *word) paragraph(n *markup.Node) {
 	if label != "" {
 		w.w.Text(label + " ")
 	}
-	if kind := n.Child("pPr", "framePr").Attr("dropCap"); kind == "drop" || kind == "margin" {
+	kind := n.Child("pPr", "framePr").Attr("dropCap")
+	w.open(n, merged || kind == "drop" || kind == "margin")
+}
+
+// open writes what a paragraph holds, and ends it unless the next one belongs to it.
+func (w *word) open(n *markup.Node, stays bool) {
+	if w.initial = stays; stays {
 		w.inlines(n)
-		w.initial = true
-		return
+	} else {
+		w.words(n)
 	}
-	w.words(n)
 }
 
 // words writes what a paragraph holds, and ends it.

@@ -202,12 +202,7 @@ func (w *word) fieldPart(c *markup.Node) {
 	}
 	switch c.Attr("fldCharType") {
 	case "begin":
-		w.field = append(w.field, new(field))
-		if box := c.Child("ffData", "checkBox"); box != nil {
-			state := cmp.Or(box.Child("checked"), box.Child("default"))
-			w.w.Raw(map[bool]string{true: "[x]", false: "[ ]"}[on(state)])
-			w.w.Text(" ")
-		}
+		w.field = append(w.field, &field{state: formState(c.Child("ffData"))})
 	case "separate":
 		if len(w.field) == 0 {
 			return
@@ -227,10 +222,40 @@ func (w *word) endField() {
 	if len(w.field) == 0 {
 		return
 	}
-	if w.field[len(w.field)-1].link {
+	f := w.field[len(w.field)-1]
+	if f.link {
 		w.w.EndLink()
 	}
 	w.field = w.field[:len(w.field)-1]
+	if f.shows || w.inCode() != nil {
+		return
+	}
+	if words := strings.Fields(f.instruction.String()); len(words) > 2 && words[0] == "MACROBUTTON" {
+		f.state = strings.Join(words[2:], " ")
+	}
+	if f.state == "[x]" || f.state == "[ ]" {
+		w.w.Raw(f.state)
+		f.state = " "
+	}
+	w.w.Text(f.state)
+}
+
+// formState is what a field of a form has: a tick, or the chosen entry of a list.
+func formState(n *markup.Node) string {
+	if box := n.Child("checkBox"); box != nil {
+		return map[bool]string{true: "[x]", false: "[ ]"}[on(cmp.Or(box.Child("checked"), box.Child("default")))]
+	}
+	list := n.Child("ddList")
+	chosen := whole(cmp.Or(list.Child("result"), list.Child("default")).Attr("val"), 0)
+	for e := range list.Children {
+		if e.Name == "listEntry" {
+			if chosen == 0 {
+				return e.Attr("val")
+			}
+			chosen--
+		}
+	}
+	return ""
 }
 
 // drawing writes a picture, and keeps text boxes, charts and diagrams for after the paragraph.

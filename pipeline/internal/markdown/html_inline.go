@@ -105,6 +105,9 @@ func (w *Writer) Math(tex string, display bool) {
 	case display:
 		w.Raw("$$" + tex + "$$")
 	default:
+		if n := len(w.out); n > 0 && w.out[n-1] == '$' && (n == 1 || w.out[n-2] != '\\') {
+			w.Text(" ") // two dollars would begin a formula of its own
+		}
 		w.Raw("$" + tex + "$")
 	}
 }
