@@ -34,9 +34,15 @@ func epubFormat(t testing.TB) format {
 			"title", book("<dc:title>Book</dc:title>", b), "# Book\n\n# A\n\nB\n",
 			"authors", book("<dc:creator>Ann</dc:creator>", b), "**Author:** Ann\n\n# A\n\nB\n",
 			"chapters in order", book("", b), "# A\n\nB\n",
+			"footnotes", book("", `<p>B<a epub:type="noteref" href="#n"><sup>1</sup></a><aside epub:type="footnote" id="n">`+
+				`<p><a href="#r">1</a> One.<p>Two. <a role="doc-backlink" href="#r">↩</a></aside><p>C`),
+			"# A\n\nB[^b-n]\n\n[^b-n]: One.\n    \n    Two.\n\nC\n",
+			"pictures by their alt text", book("", `<p><img alt="dot" src="data:image/png;base64,iVBORw0KGgo="/>`),
+			"# A\n\n![dot](data:image/png)\n",
 		),
 		lost: proofs("a.epub", "styles", book("", "<html><head><style>p{}</style></head><body><p>B</p></body></html>"),
-			"# A\n\nB\n"),
+			"# A\n\nB\n", "links within the book", book("", `<p><a href="a.xhtml#x">A</a> <a href="http://a.example/">out</a>`),
+			"# A\n\nA [out](http://a.example/)\n"),
 	}
 }
 

@@ -274,7 +274,7 @@ func (m *message) show(ctx context.Context, d doc.Document, w *markdown.Writer, 
 	for _, s := range m.body {
 		switch s.kind {
 		case "html":
-			w.HTML(s.text, markdown.Options{})
+			w.HTML(s.text, markdown.Options{Image: d.Inline})
 		case "rtf":
 			if err := d.Part(ctx, w, "", doc.Document{Name: "body.rtf", Data: []byte(s.text)}); err != nil {
 				return err

@@ -61,17 +61,24 @@ func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err != nil {
 			return doc.Markdown{}, err
 		}
-		w.HTML(text, markdown.Options{Image: func(src string) string {
-			return picture(a, d, path.Join(path.Dir(part), src), src)
-		}})
+		w.HTML(text, markdown.Options{
+			Image: func(src string) string { return picture(a, d, path.Join(path.Dir(part), src), src) },
+			Link: func(href string) string { // within the book, there is nowhere to lead to
+				if u, err := url.Parse(href); err == nil && !u.IsAbs() {
+					return ""
+				}
+				return href
+			},
+			Notes: strings.TrimSuffix(path.Base(part), path.Ext(part)) + "-",
+		})
 	}
 	return doc.Markdown{Text: w.String(), Title: title}, nil
 }
 
 // picture keeps a picture of a book, if pictures are kept.
 func picture(a *doc.Archive, d doc.Document, part, src string) string {
-	if d.Image == nil {
-		return src
+	if d.Image == nil || strings.HasPrefix(src, "data:") {
+		return d.Inline(src)
 	}
 	data, err := a.Bytes(part)
 	if err != nil || data == nil {

@@ -65,11 +65,7 @@ func XML(_ context.Context, d doc.Document) (doc.Markdown, error) {
 
 // HTML converts a page. Its title is its first heading, if it has none of its own.
 func HTML(_ context.Context, d doc.Document) (doc.Markdown, error) {
-	o := markdown.Options{}
-	if d.Image != nil {
-		o.Image = func(src string) string { return embedded(src, d.Image) }
-	}
-	text, title := markdown.FromHTML(charset.Decode(d.Data, d.Charset), o)
+	text, title := markdown.FromHTML(charset.Decode(d.Data, d.Charset), markdown.Options{Image: d.Inline})
 	if title != "" && !strings.HasPrefix(text, "# ") && !strings.Contains(text, "\n# ") {
 		var w markdown.Writer
 		w.Title(1, title)

@@ -16,6 +16,10 @@ type Options struct {
 	Base *url.URL
 	// Image says what stands for the source of an image; nil leaves it as it is, but for data: URLs.
 	Image func(src string) string
+	// Link says where a link leads; empty: it is text. Nil leaves links as they are.
+	Link func(href string) string
+	// Notes begins the labels of footnotes, so that those of the chapters of a book differ.
+	Notes string
 }
 
 // FromHTML makes Markdown of a page or a fragment in UTF-8, and returns its title, too. It never fails: what is
@@ -28,7 +32,7 @@ func FromHTML(src string, o Options) (text, title string) {
 
 // HTML writes a page or a fragment, and returns its title.
 func (w *Writer) HTML(src string, o Options) string {
-	p := page{w: w, s: markup.NewHTML(src), o: o}
+	p := page{w: w, s: markup.NewHTML(src), o: o, notes: notesOf(src)}
 	for {
 		switch p.s.Next() {
 		case markup.Text:
@@ -56,6 +60,9 @@ type page struct {
 	title  string
 	pre    strings.Builder
 	code   strings.Builder
+	notes  map[string]bool // the ids of footnotes
+	around []*Writer       // of what a footnote is in
+	labels []string        // of the footnotes that are open
 }
 
 type element struct {
@@ -93,6 +100,7 @@ const (
 	ruby
 	paragraph
 	option
+	note
 	kinds
 )
 
@@ -140,6 +148,7 @@ func (p *page) open() {
 	if k == block && preserved.MatchString(p.s.Attr("style")) {
 		k = pre
 	}
+	k = p.noted(k)
 	p.breakCode(name)
 	p.imply(name, k)
 	if p.s.Empty && (k == skip || k == plain) {
@@ -231,7 +240,11 @@ func (p *page) begin(name string, k kind) {
 	case strong, em, strike:
 		w.Push(marks[k])
 	case link:
-		w.Link(p.resolve(p.s.Attr("href")), p.s.Attr("title"))
+		href := p.s.Attr("href")
+		if p.o.Link != nil {
+			href = p.o.Link(href)
+		}
+		w.Link(p.resolve(href), p.s.Attr("title"))
 	case list:
 		start, err := strconv.Atoi(p.s.Attr("start"))
 		if err != nil || start < 0 {
@@ -285,6 +298,9 @@ func (p *page) begin(name string, k kind) {
 		w.words(`"`)
 	case ruby:
 		w.words("(")
+	case note:
+		p.around, p.labels = append(p.around, w), append(p.labels, p.o.Notes+p.s.Attr("id"))
+		p.w = new(Writer)
 	}
 }
 
@@ -325,6 +341,11 @@ func (p *page) finish(k kind) {
 		w.words(`"`)
 	case ruby:
 		w.words(")")
+	case note:
+		last := len(p.around) - 1
+		p.w = p.around[last]
+		p.w.Block("[^" + p.labels[last] + "]: " + strings.ReplaceAll(strings.TrimSpace(w.String()), "\n", "\n    "))
+		p.around, p.labels = p.around[:last], p.labels[:last]
 	}
 }
 
