@@ -75,8 +75,8 @@ func mailFormat(t testing.TB) format {
 					"Hello,\nAnn\n"},
 			{"text", "a.eml", multipart("text/plain\r\n\r\nplain", html, "text/html\r\n\r\n<p>more", "text/plain\r\n\r\nend"),
 				"plain\n\na=b\n\nmore\n\nend\n"},
-			{"text", "a.eml", multipart("multipart/alternative; boundary=a\r\n\r\n--a\r\n\r\nplain\r\n--a\r\nContent-Type: "+html+
-				"\r\n--a\r\nContent-Type: text/calendar\r\n\r\nx\r\n--a--", "text/plain\r\n\r\nend"), "a=b\n\nend\n"},
+			{"text", "a.eml", multipart("multipart/alternative; boundary=a\r\n\r\n--a\r\n\r\nplain\r\n--a\r\nContent-Type: "+
+				html+"\r\n--a\r\nContent-Type: text/calendar\r\n\r\nx\r\n--a--", "text/plain\r\n\r\nend"), "a=b\n\nend\n"},
 			{"text", "a.eml", "Content-Type: text/plain; format=flowed\r\n\r\none \r\nline\r\n", "one line\n"},
 			{"text", "a.msg", compound(text, [2]string{outlook + "10130102", "<p>Hello, <b>Ann</b>"}),
 				"Hello, **Ann**\n"},

@@ -14,10 +14,10 @@ import (
 // three words that no page of their host had before: fewer than fewNews are no news. Pages may say nothing new and be
 // worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
 // maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such, one less
-// where twice as many were. Those of a calendar are left out after maxEmpty in a row. The links of a page whose text, of
-// enoughWords, maxSame pages had before it lead where those did. A host may have maxIdle pages that combine parameters
-// and link to nothing new, and idleNews more with every other page: filters in all orders. Such a page names its
-// filters, so that its words have fewCombined new groups soon.
+// where twice as many were. Those of a calendar are left out after maxEmpty in a row. The links of a page whose text,
+// of enoughWords, maxSame pages had before it lead where those did. A host may have maxIdle pages that combine
+// parameters and link to nothing new, and idleNews more with every other page: filters in all orders. Such a page names
+// its filters, so that its words have fewCombined new groups soon.
 const (
 	fewNews     = 4
 	fewStale    = 2

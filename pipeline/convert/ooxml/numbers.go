@@ -84,17 +84,11 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			if end < 0 {
 				return s, "", false
 			}
-			text := code[i+1 : i+end]
-			if currency, ok := strings.CutPrefix(text, "$"); ok {
-				symbol, _, _ := strings.Cut(currency, "-")
-				literal(symbol)
-			} else if bound := strings.TrimLeft(text, "<>="); bound != text {
-				var err error
-				s.condition = text[:len(text)-len(bound)]
-				if s.bound, err = strconv.ParseFloat(bound, 64); err != nil {
-					return s, "", false
-				}
+			symbol, known := s.bracket(code[i+1 : i+end])
+			if !known {
+				return s, "", false
 			}
+			literal(symbol)
 			i += end
 		case '\\':
 			if i++; i < len(code) {
@@ -146,6 +140,22 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 		}
 	}
 	return s, "", true
+}
+
+// bracket takes what is within brackets, and returns the symbol of a currency. ok is false for what is no condition.
+func (s *numberSection) bracket(text string) (symbol string, ok bool) {
+	if currency, ok := strings.CutPrefix(text, "$"); ok {
+		symbol, _, _ := strings.Cut(currency, "-")
+		return symbol, true
+	}
+	bound := strings.TrimLeft(text, "<>=")
+	if bound == text {
+		return "", true
+	}
+	var err error
+	s.condition = text[:len(text)-len(bound)]
+	s.bound, err = strconv.ParseFloat(bound, 64)
+	return "", err == nil
 }
 
 // digit takes the place of a digit, and reports whether it may be there.
