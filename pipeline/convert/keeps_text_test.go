@@ -38,6 +38,7 @@ func csvFormat() format {
 		"any separator", "name;price\nrope;1,50\ntape, wide;2,75\n",
 		"| name | price |\n| --- | --- |\n| rope | 1,50 |\n| tape, wide | 2,75 |\n",
 		"any separator", "name\tsize\nrope, long\t2\n", "| name | size |\n| --- | --- |\n| rope, long | 2 |\n",
+		"any separator", "# by Ada, 2024\na;b\n1;2\n", "| # by Ada, 2024 |  |\n| --- | --- |\n| a | b |\n| 1 | 2 |\n",
 		"any separator", "A title\na,b\n1,2\n", "| A title |  |\n| --- | --- |\n| a | b |\n| 1 | 2 |\n",
 		"text in any charset", "caf\xe9,b\n1,2\n", "| café | b |\n| --- | --- |\n| 1 | 2 |\n",
 	), proofs("a.tsv", "a table", "a\tb\n1\t2\n", table)...)}
@@ -87,6 +88,7 @@ func rtfFormat() format {
 			"headings", `{\rtf1{\stylesheet{\s1 heading 1;}}\pard\s1 Title\par\pard text\par}`, "# Title\n\ntext\n",
 			"text in any charset", `{\rtf1\ansi\ansicpg1252 caf\'e9 \u20013?\par}`, "café 中\n",
 			"emphasis", `{\rtf1 a {\b bold}\par}`, "a **bold**\n",
+			"changes as accepted", `{\rtf1 {\deleted old}{\revised new}\column text\par}`, "new text\n",
 			"nested lists", `{\rtf1{\listtext\pard 1.\tab}\pard\ls1 one\par{\listtext\pard a.\tab}`+
 				`\pard\ilvl1\ls1 sub\par{\listtext 2.\tab}\pard two\par\pard x\par`+
 				`\pard{\pntext\'B7\tab}{\*\pn x}\fi-720 bullet\par}`,

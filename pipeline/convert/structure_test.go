@@ -61,6 +61,12 @@ func TestNestedFields(t *testing.T) {
 			`<w:fldSimple w:instr="HYPERLINK y">`+wordRun("y")+"</w:fldSimple>", separate, wordRun("shown")))), "shown\n"},
 		{"a.rtf", `{\rtf1 A {\field{\*\fldinst IF {\field{\*\fldinst HYPERLINK "http://x/"}{\fldrslt INNER}} = 1}` +
 			`{\fldrslt RESULT}} B\par}`, "A RESULT B\n"},
+		// fields without an end, or with one that was deleted
+		{"a.docx", docx(t, wordParagraph(wordRun("a")+strings.TrimSuffix(field(code("PAGE")), `<w:r><w:fldChar `+
+			`w:fldCharType="end"/></w:r>`))+wordParagraph(wordRun("b"))), "a\n\nb\n"},
+		{"a.docx", docx(t, wordParagraph(wordRun("a")+`<w:r><w:fldChar w:fldCharType="begin"/></w:r>`+code("PAGE")+
+			`<w:del>`+separate+field(code("x"), separate)+`<w:r><w:fldChar w:fldCharType="end"/></w:r></w:del>`+
+			wordRun("b"))), "ab\n"},
 	} {
 		got, err := NewRegistry(new(tool.Set)).Convert(context.Background(), doc.Document{Name: c[0], Data: []byte(c[1])})
 		if err != nil || got.Text != c[2] {

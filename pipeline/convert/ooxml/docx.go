@@ -192,6 +192,9 @@ func choice(n *markup.Node) *markup.Node {
 
 func (w *word) paragraph(n *markup.Node) {
 	p := w.properties(n.Child("pPr"))
+	if w.inCode() != nil && n.Find("t") != nil && n.Find("fldChar", "instrText") == nil {
+		w.field = nil // it has no end: a code is not in such paragraphs
+	}
 	if p.code {
 		w.w.EndLists()
 		w.code = append(w.code, plainText(n))

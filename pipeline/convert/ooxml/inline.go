@@ -21,6 +21,8 @@ func (w *word) inlines(n *markup.Node) {
 			w.inlines(c)
 		case "sdt":
 			w.inlines(c.Child("sdtContent"))
+		case "del", "moveFrom":
+			w.deleted(c)
 		case "AlternateContent":
 			w.inlines(choice(c))
 		case "oMath":
@@ -215,6 +217,23 @@ func (w *word) fieldPart(c *markup.Node) {
 		}
 	case "end":
 		w.endField()
+	}
+}
+
+// deleted passes over what was deleted, but for the ends of fields that began outside.
+func (w *word) deleted(n *markup.Node) {
+	within := 0
+	for c := range n.All {
+		kind := c.Attr("fldCharType")
+		switch {
+		case c.Name != "fldChar":
+		case kind == "begin":
+			within++
+		case within == 0:
+			w.fieldPart(c)
+		case kind == "end":
+			within--
+		}
 	}
 }
 

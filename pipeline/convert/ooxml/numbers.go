@@ -80,16 +80,13 @@ func numberSectionOf(code string) (s numberSection, rest string, ok bool) {
 			literal(code[i+1 : i+1+end])
 			i += end + 1
 		case '[': // a currency, a colour, or a condition
-			end := strings.IndexByte(code[i:], ']')
-			if end < 0 {
-				return s, "", false
-			}
-			symbol, known := s.bracket(code[i+1 : i+end])
-			if !known {
+			text, _, closed := strings.Cut(code[i+1:], "]")
+			symbol, known := s.bracket(text)
+			if !closed || !known {
 				return s, "", false
 			}
 			literal(symbol)
-			i += end
+			i += len(text) + 1
 		case '\\':
 			if i++; i < len(code) {
 				literal(code[i : i+1])

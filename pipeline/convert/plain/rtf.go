@@ -51,6 +51,7 @@ type rtfState struct {
 	uc           int // how many characters stand in for a Unicode one
 	linked       bool
 	hidden       bool
+	deleted      bool // and the change is tracked
 }
 
 // rtfCharsets are those of fonts, as code pages.
@@ -194,7 +195,7 @@ func (r *rtf) flush() {
 func (r *rtf) text(t string) {
 	switch r.state.dest {
 	case "":
-		if r.state.hidden && !r.hidden {
+		if r.state.hidden && !r.hidden || r.state.deleted {
 			return
 		}
 		if !r.begun && strings.TrimSpace(t) != "" {

@@ -19,7 +19,7 @@ func wordSet(words string) map[string]bool {
 }
 
 // charWords are words that stand for one.
-var charWords = map[string]string{"tab": " ", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’",
+var charWords = map[string]string{"tab": " ", "column": " ", "emdash": "—", "endash": "–", "lquote": "‘", "rquote": "’",
 	"ldblquote": "“", "rdblquote": "”", "bullet": "•"}
 
 // word carries out a control word.
@@ -35,8 +35,10 @@ func (r *rtf) word(word string, n int, has bool) {
 		s.strike = on
 	case "v":
 		s.hidden = on
+	case "deleted":
+		s.deleted = on
 	case "plain":
-		s.bold, s.italic, s.strike, s.hidden = false, false, false, false
+		s.bold, s.italic, s.strike, s.hidden, s.deleted = false, false, false, false, false
 	case "f":
 		s.font = n
 	case "deff":

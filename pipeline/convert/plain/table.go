@@ -99,19 +99,18 @@ func separator(text string) rune {
 	best, most := ',', 0.0
 	for _, c := range []rune{',', ';', '\t', '|'} {
 		counts := perLine(text[:min(len(text), 8192)], c)
-		even := 0.0
+		lines := map[int]int{} // by how often they have it
 		for _, n := range counts {
-			if n == counts[0] {
-				even++
+			lines[n]++
+		}
+		even := 0 // lines that have it as often as others do; those before the table may not
+		for n, of := range lines {
+			if n > 0 {
+				even = max(even, of)
 			}
 		}
-		used := slices.Max(counts)
-		fewest := slices.Min(counts)
-		score := float64(fewest) / float64(used+1) // of a table with lines before it
-		if counts[0] > 0 {
-			score = 1 + even/float64(len(counts)) + float64(fewest)/float64(used+1)
-		}
-		if score > most {
+		score := float64(even)/float64(len(counts)) + float64(slices.Min(counts))/float64(slices.Max(counts)+1)
+		if even > 0 && score > most {
 			best, most = c, score
 		}
 	}

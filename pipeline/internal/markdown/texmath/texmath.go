@@ -126,8 +126,8 @@ var symbols = strings.NewReplacer(
 	"∉", `\notin `, "⊂", `\subset `,
 	"⊆", `\subseteq `, "∪", `\cup `, "∩", `\cap `, "∅", `\emptyset `, "∀", `\forall `, "∃", `\exists `, "∧", `\land `,
 	"∨", `\lor `, "¬", `\neg `,
-	"…", `\dots `, "⋯", `\cdots `, "′", "'", "−", "-", "%", `\%`, "#", `\#`, "ℝ", `\mathbb{R}`, "ℕ", `\mathbb{N}`, "ℤ",
-	`\mathbb{Z}`, "ℂ", `\mathbb{C}`,
+	"…", `\dots `, "⋯", `\cdots `, "′", "'", "−", "-", "%", `\%`, "#", `\#`, "&", `\&`, "ℝ", `\mathbb{R}`, "ℕ", `\mathbb{N}`,
+	"ℤ", `\mathbb{Z}`, "ℂ", `\mathbb{C}`,
 	"{", `\{`, "}", `\}`, "\u2061", "", // function application, invisible
 )
 

@@ -17,6 +17,7 @@ func TestMathML(t *testing.T) {
 		{"<munderover><mo>∑</mo><mi>i</mi><mi>n</mi></munderover><mi>i</mi>", `\sum_{i}^{n}i`},
 		{"<mi>sin</mi><mi>α</mi>", `\sin \alpha`},
 		{"<mover><mi>v</mi><mo>→</mo></mover><mover><mi>x</mi><mo>¯</mo></mover>", `\vec{v}\bar{x}`},
+		{"<mi>A</mi><mo>&amp;</mo><mn>5%</mn>", `A\&5\%`},
 		{"<mfenced><mi>a</mi><mi>b</mi></mfenced>", "(a,b)"},
 		{"<mtable><mtr><mtd>1</mtd><mtd><mn>2</mn></mtd></mtr><mtr><mtd><mn>3</mn></mtd></mtr></mtable>",
 			`\begin{matrix} & 2 \\ 3\end{matrix}`},
