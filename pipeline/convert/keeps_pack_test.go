@@ -80,6 +80,9 @@ func mailFormat(t testing.TB) format {
 			{"text", "a.eml", "Content-Type: text/plain; format=flowed\r\n\r\none \r\nline\r\n", "one line\n"},
 			{"text", "a.msg", compound(text, [2]string{outlook + "10130102", "<p>Hello, <b>Ann</b>"}),
 				"Hello, **Ann**\n"},
+			{"text", "a.msg", compound(text, [2]string{outlook + "10090102", "\x00\x00\x00\x00\xff\x00\x00\x00MELA\x00\x00\x00\x00" +
+				`{\rtf1\fromhtml1{\*\htmltag <b>}Hello{\*\htmltag </b>}}`}), "**Hello**\n"},
+			{"text", "a.msg", compound(text, [2]string{outlook + "10090102", "unknown"}), "Hello,\nAnn\n"},
 			{attached, "a.eml", multipart(html, "text/csv; name=t.csv\r\nContent-Disposition: attachment\r\n\r\na,b"),
 				"a=b" + table},
 			{attached, "a.eml", multipart(html, "text/csv\r\n\r\na,b"), strings.Replace("a=b"+table, " t.", " table.", 1)},

@@ -116,12 +116,16 @@ func (s *storage) message() (m message, err error) {
 	switch h := own[propHTML]; {
 	case h != "":
 		m.body = []section{{"html", charset.Decode([]byte(h), "")}}
-	case packed != "" && strings.TrimSpace(text) == "":
+	case packed != "":
 		unpacked, err := unpackRTF([]byte(packed))
-		if err != nil {
+		empty := strings.TrimSpace(text) == ""
+		if err != nil && empty {
 			return m, err
 		}
-		m.body = []section{{"rtf", string(unpacked)}}
+		m.body = []section{{"plain", text}}
+		if empty || bytes.Contains(unpacked, []byte(`\fromhtml1`)) { // a page has more than its text
+			m.body = []section{{"rtf", string(unpacked)}}
+		}
 	default:
 		m.body = []section{{"plain", text}}
 	}

@@ -2,6 +2,7 @@ package plain
 
 import (
 	"context"
+	"html"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,8 @@ type rtf struct {
 	heading  int
 	link     strings.Builder
 	name     strings.Builder // of a style
+	isHTML   bool            // it is made of a page, which is within it ([MS-OXRTFEX])
+	html     strings.Builder
 }
 
 type rtfState struct {
@@ -52,6 +55,7 @@ type rtfState struct {
 	linked       bool
 	hidden       bool
 	deleted      bool // and the change is tracked
+	double       bool // of a page, for programs that do not read it
 }
 
 // rtfCharsets are those of fonts, as code pages.
@@ -99,6 +103,9 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 }
 
 func (r *rtf) result() doc.Markdown {
+	if r.isHTML {
+		r.w.HTML(r.html.String(), markdown.Options{})
+	}
 	r.endTable()
 	r.w.EndLists()
 	r.endQuote()
@@ -193,6 +200,16 @@ func (r *rtf) flush() {
 }
 
 func (r *rtf) text(t string) {
+	if r.isHTML {
+		switch {
+		case r.state.double:
+		case r.state.dest == "htmltag":
+			r.html.WriteString(t)
+		case r.state.dest == "":
+			r.html.WriteString(html.EscapeString(t))
+		}
+		return
+	}
 	switch r.state.dest {
 	case "":
 		if r.state.hidden && !r.hidden || r.state.deleted {

@@ -8,7 +8,7 @@ import (
 // destinations are words that say what a group is; its text is not shown with the others.
 var destinations = wordSet(`fonttbl colortbl stylesheet info header headerl headerr headerf footer footerl footerr footerf
 	listtable listoverridetable revtbl rsidtbl generator themedata colorschememapping latentstyles datastore xmlnstbl object
-	nonshppict mmathPr fldinst pntext listtext leveltext levelnumbers`)
+	nonshppict mmathPr fldinst pntext listtext leveltext levelnumbers htmltag`)
 
 func wordSet(words string) map[string]bool {
 	set := map[string]bool{}
@@ -25,20 +25,7 @@ var charWords = map[string]string{"tab": " ", "column": " ", "emdash": "—", "e
 // word carries out a control word.
 func (r *rtf) word(word string, n int, has bool) {
 	s := &r.state
-	on := !has || n != 0
 	switch word {
-	case "b":
-		s.bold = on
-	case "i":
-		s.italic = on
-	case "strike", "striked":
-		s.strike = on
-	case "v":
-		s.hidden = on
-	case "deleted":
-		s.deleted = on
-	case "plain":
-		s.bold, s.italic, s.strike, s.hidden, s.deleted = false, false, false, false, false
 	case "f":
 		s.font = n
 	case "deff":
@@ -69,6 +56,8 @@ func (r *rtf) word(word string, n int, has bool) {
 		if s.dest == "" && n < 6 {
 			r.heading = n + 1
 		}
+	case "fromhtml":
+		r.isHTML = true
 	case "fldrslt":
 		r.fieldResult()
 	case "ilvl":
@@ -84,6 +73,7 @@ func (r *rtf) word(word string, n int, has bool) {
 			r.dropped = inCap
 		}
 	default:
+		s.look(word, !has || n != 0)
 		r.layout(word)
 	}
 	r.lists.word(s.dest, word, n)
@@ -100,6 +90,26 @@ func (r *rtf) word(word string, n int, has bool) {
 	}
 	if s.dest == "stylesheet" && (word == "s" || word == "stylesheet") {
 		r.name.Reset()
+	}
+}
+
+// look carries out a word about characters.
+func (s *rtfState) look(word string, on bool) {
+	switch word {
+	case "b":
+		s.bold = on
+	case "i":
+		s.italic = on
+	case "strike", "striked":
+		s.strike = on
+	case "v":
+		s.hidden = on
+	case "deleted":
+		s.deleted = on
+	case "plain":
+		s.bold, s.italic, s.strike, s.hidden, s.deleted = false, false, false, false, false
+	case "htmlrtf":
+		s.double = on
 	}
 }
 
@@ -145,11 +155,18 @@ func (r *rtf) unicode(n int) {
 
 // layout carries out a word about paragraphs and tables, or one that stands for a character.
 func (r *rtf) layout(word string) {
-	if r.state.dest != "" {
+	if r.isHTML && (word == "par" || word == "line") {
+		r.text("\n")
+		return
+	}
+	if r.state.dest != "" && !r.isHTML {
 		return
 	}
 	if c := charWords[word]; c != "" {
 		r.text(c)
+		return
+	}
+	if r.isHTML {
 		return
 	}
 	switch word {
