@@ -50,6 +50,9 @@ func xlsxFormat(t testing.TB) format {
 			"lines above a table", of(nil, `<row r="1"><c r="B1" t="s"><v>0</v></c></row>`,
 				`<row r="3"><c r="B3" t="s"><v>1</v></c><c r="C3" t="inlineStr"><is><t>b</t></is></c></row>`),
 			one+"Report\n\n| Name | b |\n| --- | --- |\n",
+			"a table for each sheet", of(nil, `<row r="1"><c r="B1"><v>1</v></c><c r="AAA1"><v>3</v></c>`+
+				`<c r="D1"><v>2</v></c></row>`,
+				`<row r="2"><c r="D2"><v>5</v></c></row>`), one+"| 1 | 2 | 3 |\n| --- | --- | --- |\n|  | 5 |  |\n",
 			"values with all digits", of(nil, head, row(value("0", "0.1234567890123"), `<c t="b"><v>1</v></c>`)),
 			one+table+"| 0.1234567890123 | TRUE |\n",
 			"dates and times", of(nil, head, row(value("1", "45306"), value("2", "45306.5")),

@@ -3,6 +3,8 @@ package ooxml
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
@@ -129,6 +131,7 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 			}
 		}
 		if len(row.cells) > 0 {
+			slices.SortStableFunc(row.cells, func(a, b value) int { return a.col - b.col })
 			rows = append(rows, row)
 		}
 	})
@@ -188,7 +191,8 @@ func position(ref string) (col, row int) {
 	return col, whole(ref[i:], 0)
 }
 
-// table writes the rows. A line of a single cell above an empty one is a paragraph before the table.
+// table writes the rows, without the columns that are empty. A line of a single cell above an empty one is a paragraph
+// before the table.
 func (b *book) table(rows []sheetRow, links map[[2]int]string) {
 	for len(rows) > 0 && len(rows[0].cells) == 1 && (len(rows) == 1 || rows[1].number > rows[0].number+1) {
 		b.text(rows[0], rows[0].cells[0], links)
@@ -198,26 +202,23 @@ func (b *book) table(rows []sheetRow, links map[[2]int]string) {
 	if len(rows) == 0 {
 		return
 	}
-	first, last := rows[0].cells[0].col, 0
+	used := map[int]bool{}
 	for _, r := range rows {
-		first = min(first, r.cells[0].col)
-		last = max(last, r.cells[len(r.cells)-1].col)
+		for _, v := range r.cells {
+			used[v.col] = true
+		}
 	}
+	columns := slices.Sorted(maps.Keys(used))
 	b.w.Table(true)
 	for _, r := range rows {
 		b.w.Row()
-		at := first
-		for _, v := range r.cells {
-			if v.col > at {
-				b.w.Cell(v.col-at, 1)
-			}
+		for _, col := range columns {
 			b.w.Cell(1, 1)
-			b.text(r, v, links)
+			for len(r.cells) > 0 && r.cells[0].col == col {
+				b.text(r, r.cells[0], links)
+				r.cells = r.cells[1:]
+			}
 			b.w.EndCell()
-			at = v.col + 1
-		}
-		if at <= last {
-			b.w.Cell(last-at+1, 1)
 		}
 	}
 	b.w.EndTable()
