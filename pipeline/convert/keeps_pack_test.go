@@ -96,6 +96,7 @@ func mailFormat(t testing.TB) format {
 		},
 		lost: proofs("a.eml", "pictures within the text",
 			multipart(html, "image/png\r\nContent-Id: <1>\r\n\r\nx"), "a=b\n", "signatures",
-			multipart(html, "application/pkcs7-signature; name=smime.p7s\r\n\r\nx"), "a=b\n"),
+			multipart(html, "application/pkcs7-signature; name=smime.p7s\r\n\r\nx"), "a=b\n", "styles",
+			multipart(html, "text/css\r\n\r\np{}"), "a=b\n"),
 	}
 }

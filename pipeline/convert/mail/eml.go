@@ -140,7 +140,7 @@ func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth 
 			text = joined(text, strings.EqualFold(params["delsp"], "yes"))
 		}
 		m.body = append(m.body, section{"plain", text})
-	case kind == "application/pkcs7-signature" || kind == "application/pgp-signature":
+	case kind == "application/pkcs7-signature" || kind == "application/pgp-signature" || kind == "text/css":
 	case kind == "application/pkcs7-mime" && depth == 0:
 		content, ok := signedContent(data)
 		if !ok {
