@@ -39,7 +39,7 @@ func actRoutes() []route {
 		p(doOperate, "/v1/workers/{worker}/drain", "workers drain", "Ask a worker to end in good order", reasonBody{},
 			act("workers drain", (*exchange).needWhole, drainWorker)),
 		p(doOperate, "/v1/dead/{id}/edit", "dead edit", "Change the body of a dead letter", editBody{},
-			(*exchange).editLetter),
+			show((*exchange).editLetter)),
 		p(doOperate, "/v1/dead/{id}/resolve", "dead resolve", "Mark a dead letter as resolved", reasonBody{},
 			onMessage(operate.KindResolve, (*exchange).letter, resolve)),
 		p(doOperate, "/v1/dead/{id}/reopen", "dead reopen", "Open a dead letter again", reasonBody{},
@@ -341,28 +341,26 @@ func onMessage[T any](action string, find func(*exchange, context.Context) (stor
 	})
 }
 
-func (x *exchange) editLetter() error {
+func (x *exchange) editLetter(ctx context.Context) (any, error) {
 	var b editBody
 	if err := x.readOptional(&b); err != nil {
-		return err
+		return nil, err
 	}
 	if (b.Edit == "") == (b.Body == nil) {
-		return fault("edit", "or body is needed, and not both")
+		return nil, fault("edit", "or body is needed, and not both")
 	}
-	ctx, cancel := x.call()
-	defer cancel()
 	if _, err := x.letter(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	ops, err := operate.OpenOperations(x.api.store)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	change := func([]byte) ([]byte, error) { return []byte(*b.Body), nil }
 	if b.Edit != "" {
 		patch, err := operate.ParsePatch(b.Edit)
 		if err != nil {
-			return fault("edit", err.Error())
+			return nil, fault("edit", err.Error())
 		}
 		change = func(body []byte) ([]byte, error) {
 			next, err := patch(ctx, body)
@@ -375,10 +373,7 @@ func (x *exchange) editLetter() error {
 	id := x.r.PathValue("id")
 	changed, err := operate.EditLetter(ctx, ops, id, x.caller.name, cmp.Or(b.Edit, "body"),
 		x.reason(b.Reason), change)
-	if err != nil {
-		return err
-	}
-	return x.answer(http.StatusOK, map[string]any{"id": id, "changed": changed})
+	return map[string]any{"id": id, "changed": changed}, err
 }
 
 // askOperation asks whoever carries out the operation of a path to pause or to end it.

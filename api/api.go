@@ -100,6 +100,15 @@ func New(s store.Store, c Config) (*API, error) {
 		}
 		c.Policy = m
 	}
+	if m, ok := c.Policy.(*policy.Matrix); ok && c.Rooms.PolicyLs == nil {
+		c.Rooms.PolicyLs = func() ([]operate.PolicyRule, error) { return operate.PolicyRules(m), nil }
+		c.Rooms.PolicyExplain = func(f *operate.Failure) (operate.Decision, error) {
+			return operate.ExplainFailure(m, f, nil), nil
+		}
+	}
+	if c.Rooms.Commands == nil {
+		c.Rooms.Commands = func() []operate.Command { return nil }
+	}
 	if c.Retries == nil {
 		c.Retries = func(string) policy.Retries { return policy.Retries{} }
 	}

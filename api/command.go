@@ -19,13 +19,13 @@ func commandRoutes() []route {
 	own := "(each has its own: GET /v1/commands)"
 	return []route{
 		{method: get, path: "/v1/commands", need: doRead, summary: "List commands that can be carried out here",
-			Command: own, Console: "pipelines", do: (*exchange).listCommands, list: true},
+			Command: own, Console: "pipelines", do: rows((*exchange).listCommands), list: true},
 		{method: get, path: "/v1/commands/{command}", need: doRead, summary: "Carry out a command that looks",
 			Command: own, Console: "pipeline", do: (*exchange).lookByCommand, query: []string{"arg", "flag"}},
 		{method: post, path: "/v1/commands/{command}", need: doOperate, summary: "Carry out a command",
 			Command: own, Console: "pipeline", do: (*exchange).changeByCommand, body: commandBody{}},
 		{method: get, path: "/v1/runs/{id}", need: doRead, summary: "Show what became of a command",
-			Command: own, Console: "pipeline", do: (*exchange).showRun},
+			Command: own, Console: "pipeline", do: whole(show((*exchange).showRun))},
 	}
 }
 
@@ -64,15 +64,8 @@ type runs struct {
 	now   int      // that are under way
 }
 
-func (x *exchange) listCommands() error {
-	return answerList(x, values(x.api.commands()))
-}
-
-func (a *API) commands() []operate.Command {
-	if a.config.Rooms.Commands == nil {
-		return nil
-	}
-	return a.config.Rooms.Commands()
+func (x *exchange) listCommands(context.Context) ([]operate.Command, error) {
+	return x.api.config.Rooms.Commands(), nil
 }
 
 // command is that of a path: its words are joined by dots.
@@ -80,7 +73,7 @@ func (x *exchange) command(changes bool) (*operate.Command, error) {
 	if err := x.needWhole(); err != nil {
 		return nil, err
 	}
-	name, all := strings.ReplaceAll(x.r.PathValue("command"), ".", " "), x.api.commands()
+	name, all := strings.ReplaceAll(x.r.PathValue("command"), ".", " "), x.api.config.Rooms.Commands()
 	i := slices.IndexFunc(all, func(c operate.Command) bool { return c.Name == name })
 	switch {
 	case i < 0:
@@ -161,15 +154,12 @@ var commandStatus = map[int]int{
 	6: http.StatusNotFound, 8: http.StatusForbidden, 75: http.StatusServiceUnavailable,
 }
 
-func (x *exchange) showRun() error {
-	if err := x.needWhole(); err != nil {
-		return err
-	}
+func (x *exchange) showRun(context.Context) (any, error) {
 	r, ok := x.api.runs.get(x.r.PathValue("id"))
 	if !ok {
-		return notFound("this process has carried out no such command lately")
+		return nil, notFound("this process has carried out no such command lately")
 	}
-	return x.answer(http.StatusOK, r)
+	return r, nil
 }
 
 func (rs *runs) begin(r run) bool {

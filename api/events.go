@@ -21,9 +21,6 @@ const (
 // events is GET /v1/events: what happens, as server-sent events. An id is of one run of a process:
 // for one that is not known here, or too old, the stream begins with a gap.
 func (x *exchange) events() error {
-	if err := x.needWhole(); err != nil {
-		return err
-	}
 	board := x.api.config.Board
 	if board == nil {
 		return notFound("this program keeps no events")

@@ -25,7 +25,7 @@ func lookRoutes() []route {
 			list: list, query: query}
 	}
 	return []route{
-		g("/v1/topics", "topics ls", "topics", "List topics", list((*exchange).listTopics), true),
+		g("/v1/topics", "topics ls", "topics", "List topics", rows((*exchange).listTopics), true),
 		g("/v1/topics/{topic}", "topics set", "topic", "Show a topic", show((*exchange).showTopic), false),
 		g("/v1/topics/{topic}/peek", "peek", "topic", "Look at what comes next", list((*exchange).peek), false, "limit"),
 		g("/v1/messages", "messages ls", "messages", "List messages", list((*exchange).listMessages), true,
@@ -35,38 +35,39 @@ func lookRoutes() []route {
 			show((*exchange).explain), false),
 		g("/v1/dead", "dead ls", "dead letters", "List dead letters", (*exchange).listDead, true,
 			append(deadFlags, "group_by")...),
-		g("/v1/dead/groups", "dead ls", "dead letters", "Count dead letters by cause", (*exchange).groupDead, true,
+		g("/v1/dead/groups", "dead ls", "dead letters", "Count dead letters by cause", rows((*exchange).groupDead), true,
 			append(deadFlags, "group_by")...),
 		g("/v1/dead/report", "dead report", "dead letters", "Count dead letters by cause, key and day",
 			show((*exchange).reportDead), false, "since", "topic"),
 		g("/v1/dead/{id}", "dead show", "dead letter", "Show a dead letter", show((*exchange).showDead), false),
-		g("/v1/operations", "operations ls", "operations", "List operations", list((*exchange).listOperations), true,
+		g("/v1/operations", "operations ls", "operations", "List operations", rows((*exchange).listOperations), true,
 			"status"),
 		g("/v1/operations/{id}", "operations show", "operation", "Show an operation",
 			show((*exchange).operationState), false),
-		g("/v1/audit", "audit ls", "audit", "List what was changed", (*exchange).listAudit, true, "since", "kind",
-			"newest"),
-		g("/v1/workers", "workers ls", "workers", "List workers", (*exchange).listWorkers, true),
-		g("/v1/policy", "policy ls", "policy", "List the policy", (*exchange).listPolicy, false),
-		g("/v1/policy/explain", "policy explain", "policy", "Explain a decision", (*exchange).explainPolicy, false,
-			"domain", "type", "phase", "kind", "attempt", "facts", "permanent", "retry_after"),
-		g("/v1/pipelines", "pipelines ls", "pipelines", "List pipelines", (*exchange).listPipelines, true),
-		g("/v1/schedules", "schedules ls", "schedules", "List schedules", (*exchange).listSchedules, true),
+		g("/v1/audit", "audit ls", "audit", "List what was changed", whole(rows((*exchange).listAudit)), true, "since",
+			"kind", "newest"),
+		g("/v1/workers", "workers ls", "workers", "List workers", whole(rows(ofStore(operate.Workers))), true),
+		g("/v1/policy", "policy ls", "policy", "List the policy", whole(show((*exchange).listPolicy)), false),
+		g("/v1/policy/explain", "policy explain", "policy", "Explain a decision", whole(show((*exchange).explainPolicy)),
+			false, "domain", "type", "phase", "kind", "attempt", "facts", "permanent", "retry_after"),
+		g("/v1/pipelines", "pipelines ls", "pipelines", "List pipelines", whole(rows(ofStore(operate.Pipelines))), true),
+		g("/v1/schedules", "schedules ls", "schedules", "List schedules", whole(rows((*exchange).listSchedules)), true),
 		g("/v1/schedules/{name}", "schedules show", "schedule", "Show a schedule", show((*exchange).showSchedule), false),
 		g("/v1/schedules/{name}/next", "schedules next", "schedule", "Show the next ticks of a schedule",
 			show((*exchange).nextTicks), false, "n", "from"),
 		g("/v1/schedules/{name}/history", "schedules history", "schedule", "List the outcomes of its ticks",
-			(*exchange).listRuns, true),
-		g("/v1/state/{topic}", "state ls", "state", "List values that processes share", list((*exchange).listShared),
+			whole(rows((*exchange).listRuns)), true),
+		g("/v1/state/{topic}", "state ls", "state", "List values that processes share", rows((*exchange).listShared),
 			true, "prefix"),
 		g("/v1/state/{topic}/{key}", "state get", "state", "Show a value that processes share",
 			show((*exchange).showShared), false),
 		g("/v1/state/{topic}/{key}/history", "state history", "state", "List the versions of a value",
-			list((*exchange).listVersions), true),
-		g("/v1/state", "state ls", "state", "List the state", (*exchange).listState, true, "prefix"),
-		g("/v1/doctor", "doctor", "doctor", "Look for what is wrong", (*exchange).doctor, false),
-		g("/v1/stores", "stores", "stores", "Show what stores can do", (*exchange).stores, false),
-		g("/v1/events", "(pawl up serves them at /events, too)", "events", "Follow events", (*exchange).events, false),
+			rows((*exchange).listVersions), true),
+		g("/v1/state", "state ls", "state", "List the state", whole(rows((*exchange).listState)), true, "prefix"),
+		g("/v1/doctor", "doctor", "doctor", "Look for what is wrong", whole(show((*exchange).doctor)), false),
+		g("/v1/stores", "stores", "stores", "Show what stores can do", whole(show((*exchange).stores)), false),
+		g("/v1/events", "(pawl up serves them at /events, too)", "events", "Follow events", whole((*exchange).events),
+			false),
 	}
 }
 
@@ -105,6 +106,24 @@ func list[T any](find func(*exchange, context.Context) (iter.Seq2[T, error], err
 	}
 }
 
+// rows is list of what is found all at once.
+func rows[T any](find func(*exchange, context.Context) ([]T, error)) func(*exchange) error {
+	return list(func(x *exchange, ctx context.Context) (iter.Seq2[T, error], error) {
+		all, err := find(x, ctx)
+		return values(all), err
+	})
+}
+
+// whole is do, for callers that are for all topics.
+func whole(do func(*exchange) error) func(*exchange) error {
+	return func(x *exchange) error {
+		if err := x.needWhole(); err != nil {
+			return err
+		}
+		return do(x)
+	}
+}
+
 // page is which part of a list is asked for.
 type page struct{ from, limit int }
 
@@ -114,18 +133,14 @@ const (
 )
 
 func (x *exchange) page() (p page, err error) {
-	p.limit = defaultPage
-	if text := x.r.URL.Query().Get("limit"); text != "" {
-		if p.limit, err = strconv.Atoi(text); err != nil || p.limit < 1 || p.limit > maxPage {
-			return p, fault("limit", fmt.Sprintf("goes from 1 to %d", maxPage))
-		}
-	}
-	if text := x.r.URL.Query().Get("cursor"); text != "" {
+	q := &query{exchange: x}
+	p.limit = q.number("limit", defaultPage, maxPage)
+	if text := q.text("cursor"); text != "" {
 		if p.from, err = strconv.Atoi(text); err != nil || p.from < 0 {
-			return p, fault("cursor", "is none that was given out")
+			q.bad("cursor", "is none that was given out")
 		}
 	}
-	return p, nil
+	return p, q.err
 }
 
 // answerList answers with a page of a list; Pawl-Cursor says where it goes on.
@@ -193,7 +208,7 @@ func (x *exchange) stats(ctx context.Context, names ...string) ([]store.TopicSta
 	return topics.Stats(ctx, names...)
 }
 
-func (x *exchange) listTopics(ctx context.Context) (iter.Seq2[operate.Topic, error], error) {
+func (x *exchange) listTopics(ctx context.Context) ([]operate.Topic, error) {
 	stats, err := x.stats(ctx)
 	if err != nil {
 		return nil, err
@@ -204,7 +219,7 @@ func (x *exchange) listTopics(ctx context.Context) (iter.Seq2[operate.Topic, err
 			all = append(all, operate.FormTopic(&stats[i]))
 		}
 	}
-	return values(all), nil
+	return all, nil
 }
 
 func (x *exchange) showTopic(ctx context.Context) (any, error) {
@@ -339,48 +354,43 @@ func (x *exchange) explain(ctx context.Context) (any, error) {
 
 func (x *exchange) listDead() error {
 	if x.r.URL.Query().Get("group_by") != "" {
-		return x.groupDead()
+		return rows((*exchange).groupDead)(x)
 	}
-	q := &query{exchange: x}
-	f, err := q.dead()
+	return list((*exchange).letters)(x)
+}
+
+func (x *exchange) letters(ctx context.Context) (iter.Seq2[operate.DeadLetter, error], error) {
+	f, err := (&query{exchange: x}).dead()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d, err := part[store.DeadLetters](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
-	return answerList(x, formed(x, d.Dead(ctx, f), operate.FormDeadLetter))
+	return formed(x, d.Dead(ctx, f), operate.FormDeadLetter), nil
 }
 
-func (x *exchange) groupDead() error {
+func (x *exchange) groupDead(ctx context.Context) ([]*operate.DeadGroup, error) {
 	q := &query{exchange: x}
 	f, err := q.dead()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.Topic == "" {
 		if err := x.needWhole(); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	names, err := operate.GroupNames(cmp.Or(q.text("group_by"), "fingerprint"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d, err := part[store.DeadLetters](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := x.call()
-	defer cancel()
-	all, err := operate.GroupDead(ctx, x.api.store, d, f, names)
-	if err != nil {
-		return err
-	}
-	return answerList(x, values(all))
+	return operate.GroupDead(ctx, x.api.store, d, f, names)
 }
 
 func (x *exchange) reportDead(ctx context.Context) (any, error) {

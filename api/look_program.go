@@ -1,16 +1,16 @@
 package api
 
 import (
+	"cmp"
 	"context"
-	"iter"
-	"net/http"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // sees reports whether the caller may see an operation.
@@ -19,7 +19,7 @@ func (c *caller) sees(o *operate.Operation) bool {
 		len(o.From) > 0 && !slices.ContainsFunc(o.From, func(t string) bool { return !c.over(t) })
 }
 
-func (x *exchange) listOperations(ctx context.Context) (iter.Seq2[operate.OperationState, error], error) {
+func (x *exchange) listOperations(ctx context.Context) ([]operate.OperationState, error) {
 	status := x.r.URL.Query().Get("status")
 	if status != "" && !slices.Contains(operate.OperationStatuses(), status) {
 		return nil, fault("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
@@ -39,7 +39,7 @@ func (x *exchange) listOperations(ctx context.Context) (iter.Seq2[operate.Operat
 			shown = append(shown, operate.OperationState{Operation: o, Live: o.Live(now)})
 		}
 	}
-	return values(shown), nil
+	return shown, nil
 }
 
 // operation is the operation of a path.
@@ -64,97 +64,59 @@ func (x *exchange) operationState(ctx context.Context) (any, error) {
 	return operate.OperationState{Operation: o, Live: o.Live(now)}, err
 }
 
-// whole calls do for a caller that is for all topics, and answers with a list.
-func whole[T any](x *exchange, do func(context.Context) ([]T, error)) error {
-	if err := x.needWhole(); err != nil {
-		return err
-	}
-	ctx, cancel := x.call()
-	defer cancel()
-	all, err := do(ctx)
-	if err != nil {
-		return err
-	}
-	return answerList(x, values(all))
-}
-
-func (x *exchange) listAudit() error {
+func (x *exchange) listAudit(ctx context.Context) ([]operate.AuditEntry, error) {
 	q := &query{exchange: x}
 	f := operate.AuditFilter{Since: q.point("since"), Action: q.text("kind")}
 	newest := q.boolean("newest")
-	if q.err != nil {
-		return q.err
+	p, err := x.page()
+	if err = cmp.Or(q.err, err); err != nil {
+		return nil, err
 	}
-	return whole(x, func(ctx context.Context) ([]operate.AuditEntry, error) {
-		if newest {
-			p, err := x.page()
-			if err != nil {
-				return nil, err
-			}
-			f.Limit = p.from + p.limit + 1
-		}
-		all, err := operate.ListAudit(ctx, x.api.store, f)
-		if newest {
-			slices.Reverse(all)
-		}
-		return all, err
-	})
-}
-
-func (x *exchange) listWorkers() error {
-	return whole(x, func(ctx context.Context) ([]operate.Worker, error) { return operate.Workers(ctx, x.api.store) })
-}
-
-func (x *exchange) listPipelines() error {
-	return whole(x, func(ctx context.Context) ([]operate.Pipeline, error) { return operate.Pipelines(ctx, x.api.store) })
-}
-
-// room answers with what a program has beside its store.
-func (x *exchange) room(has bool, get func() (any, error)) error {
-	if err := x.needWhole(); err != nil {
-		return err
+	if newest {
+		f.Limit = p.from + p.limit + 1
 	}
-	if !has {
-		return notFound("this program does not show that")
+	all, err := operate.ListAudit(ctx, x.api.store, f)
+	if newest {
+		slices.Reverse(all)
 	}
-	v, err := get()
-	if err != nil {
-		return err
+	return all, err
+}
+
+// ofStore is find over the store.
+func ofStore[T any](find func(context.Context, store.Store) ([]T, error)) func(*exchange, context.Context) ([]T,
+	error) {
+	return func(x *exchange, ctx context.Context) ([]T, error) { return find(ctx, x.api.store) }
+}
+
+// noRoom is the answer where a program has nothing of the kind beside its store.
+var noRoom = notFound("this program does not show that")
+
+func (x *exchange) stores(context.Context) (any, error) {
+	if do := x.api.config.Rooms.Stores; do != nil {
+		return do(), nil
 	}
-	return x.answer(http.StatusOK, v)
+	return nil, noRoom
 }
 
-func (x *exchange) stores() error {
-	do := x.api.config.Rooms.Stores
-	return x.room(do != nil, func() (any, error) { return do(), nil })
-}
-
-func (x *exchange) listPolicy() error {
-	do := x.api.config.Rooms.PolicyLs
-	if m, ok := x.api.config.Policy.(*policy.Matrix); ok && do == nil {
-		do = func() ([]operate.PolicyRule, error) { return operate.PolicyRules(m), nil }
+func (x *exchange) listPolicy(context.Context) (any, error) {
+	if do := x.api.config.Rooms.PolicyLs; do != nil {
+		return do()
 	}
-	return x.room(do != nil, func() (any, error) { return do() })
+	return nil, noRoom
 }
 
-func (x *exchange) doctor() error {
-	ctx, cancel := x.call()
-	defer cancel()
-	do := x.api.config.Rooms.Doctor
-	return x.room(do != nil, func() (any, error) { return do(ctx) })
+func (x *exchange) doctor(ctx context.Context) (any, error) {
+	if do := x.api.config.Rooms.Doctor; do != nil {
+		return do(ctx)
+	}
+	return nil, noRoom
 }
 
-func (x *exchange) explainPolicy() error {
+func (x *exchange) explainPolicy(context.Context) (any, error) {
 	q := &query{exchange: x}
-	n := 1
-	if text := q.text("attempt"); text != "" {
-		var err error
-		if n, err = strconv.Atoi(text); err != nil || n < 1 {
-			return fault("attempt", "counts from 1")
-		}
-	}
-	f := operate.Failure{Attempt: n, Kind: pawl.Kind(q.text("kind")), Permanent: q.boolean("permanent"),
-		Event: policy.Event{Domain: q.text("domain"), Type: q.text("type"), Phase: q.text("phase")}}
+	f := operate.Failure{Attempt: q.number("attempt", 1, math.MaxInt32), Kind: pawl.Kind(q.text("kind")),
+		Permanent: q.boolean("permanent"),
+		Event:     policy.Event{Domain: q.text("domain"), Type: q.text("type"), Phase: q.text("phase")}}
 	if q.text("retry_after") != "" {
 		f.After = new(q.duration("retry_after"))
 	}
@@ -165,11 +127,10 @@ func (x *exchange) explainPolicy() error {
 		}
 	}
 	if q.err != nil {
-		return q.err
+		return nil, q.err
 	}
-	do := x.api.config.Rooms.PolicyExplain
-	if m, ok := x.api.config.Policy.(*policy.Matrix); ok && do == nil {
-		do = func(f *operate.Failure) (operate.Decision, error) { return operate.ExplainFailure(m, f, nil), nil }
+	if do := x.api.config.Rooms.PolicyExplain; do != nil {
+		return do(&f)
 	}
-	return x.room(do != nil, func() (any, error) { return do(&f) })
+	return nil, noRoom
 }

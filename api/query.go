@@ -73,6 +73,19 @@ func (q *query) point(name string) time.Time {
 	return time.Now().Add(-d)
 }
 
+// number is a whole number from 1 to most, or the one that stands for none.
+func (q *query) number(name string, none, most int) int {
+	text := q.text(name)
+	if text == "" {
+		return none
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		q.bad(name, "goes from 1 to "+strconv.Itoa(most))
+	}
+	return n
+}
+
 func (q *query) boolean(name string) bool {
 	switch text := q.text(name); text {
 	case "", "false", "0":

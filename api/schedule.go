@@ -65,19 +65,12 @@ func (x *exchange) schedule(ctx context.Context) (c *cron.Scheduler, s cron.Stat
 	return c, s, err
 }
 
-func (x *exchange) listSchedules() error {
+func (x *exchange) listSchedules(ctx context.Context) ([]operate.Schedule, error) {
 	c, err := x.scheduler()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return whole(x, func(ctx context.Context) ([]operate.Schedule, error) {
-		known, err := c.Statuses(ctx)
-		all := make([]operate.Schedule, len(known))
-		for i := 0; i < len(known) && err == nil; i++ {
-			all[i], err = operate.FormSchedule(ctx, x.api.store, &known[i])
-		}
-		return all, err
-	})
+	return operate.Schedules(ctx, x.api.store, c)
 }
 
 func (x *exchange) showSchedule(ctx context.Context) (any, error) {
@@ -89,17 +82,16 @@ func (x *exchange) showSchedule(ctx context.Context) (any, error) {
 }
 
 func (x *exchange) nextTicks(ctx context.Context) (any, error) {
-	n, from := 5, time.Now()
-	var err error
-	if text := x.r.URL.Query().Get("n"); text != "" {
-		if n, err = strconv.Atoi(text); err != nil || n < 1 || n > maxPage {
-			return nil, fault("n", "goes from 1 to "+strconv.Itoa(maxPage))
+	q, from := &query{exchange: x}, time.Now()
+	n := q.number("n", 5, maxPage)
+	if text := q.text("from"); text != "" {
+		var err error
+		if from, err = time.Parse(time.RFC3339, text); err != nil {
+			q.bad("from", "is no time as in RFC 3339")
 		}
 	}
-	if text := x.r.URL.Query().Get("from"); text != "" {
-		if from, err = time.Parse(time.RFC3339, text); err != nil {
-			return nil, fault("from", "is no time as in RFC 3339")
-		}
+	if q.err != nil {
+		return nil, q.err
 	}
 	_, s, err := x.schedule(ctx)
 	if err != nil {
@@ -108,19 +100,12 @@ func (x *exchange) nextTicks(ctx context.Context) (any, error) {
 	return operate.NextTicks(&s.Schedule, from, n)
 }
 
-func (x *exchange) listRuns() error {
-	return whole(x, func(ctx context.Context) ([]operate.Run, error) {
-		c, err := x.scheduler()
-		if err != nil {
-			return nil, err
-		}
-		runs, err := c.History(ctx, x.r.PathValue("name"))
-		all := make([]operate.Run, len(runs))
-		for i := 0; i < len(runs) && err == nil; i++ {
-			all[i], err = operate.FormRun(ctx, x.api.store, &runs[i])
-		}
-		return all, err
-	})
+func (x *exchange) listRuns(ctx context.Context) ([]operate.Run, error) {
+	c, err := x.scheduler()
+	if err != nil {
+		return nil, err
+	}
+	return operate.Runs(ctx, x.api.store, c, x.r.PathValue("name"))
 }
 
 // onSchedule does something to the schedule of a path. The answer names the schedule, or has the id that do returns.

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"iter"
 	"strings"
 	"time"
 
@@ -41,30 +40,22 @@ func (x *exchange) shared(schema string) (*statesync.Topic[json.RawMessage], err
 		Schema: schema, Logger: x.api.config.Logger})
 }
 
-func formState(all []statesync.Value[json.RawMessage]) iter.Seq2[operate.StateValue, error] {
-	forms := make([]operate.StateValue, len(all))
-	for i := range all {
-		forms[i] = operate.FormState(&all[i])
-	}
-	return values(forms)
-}
-
-func (x *exchange) listShared(ctx context.Context) (iter.Seq2[operate.StateValue, error], error) {
+func (x *exchange) listShared(ctx context.Context) ([]operate.StateValue, error) {
 	t, err := x.shared("")
 	if err != nil {
 		return nil, err
 	}
 	all, err := t.List(ctx, x.r.URL.Query().Get("prefix"))
-	return formState(all), err
+	return operate.FormStates(all), err
 }
 
-func (x *exchange) listVersions(ctx context.Context) (iter.Seq2[operate.StateValue, error], error) {
+func (x *exchange) listVersions(ctx context.Context) ([]operate.StateValue, error) {
 	t, err := x.shared("")
 	if err != nil {
 		return nil, err
 	}
 	all, err := t.History(ctx, x.r.PathValue("key"))
-	return formState(all), err
+	return operate.FormStates(all), err
 }
 
 func (x *exchange) showShared(ctx context.Context) (any, error) {
@@ -119,22 +110,20 @@ type stateEntry struct {
 	At      time.Time `json:"at"`
 }
 
-func (x *exchange) listState() error {
+func (x *exchange) listState(ctx context.Context) ([]stateEntry, error) {
 	entries, err := part[store.Shared](x)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return whole(x, func(ctx context.Context) ([]stateEntry, error) {
-		all := []stateEntry{}
-		for e, err := range entries.ListState(ctx, x.r.URL.Query().Get("prefix"), 0) {
-			if err != nil {
-				return nil, err
-			}
-			if !strings.HasPrefix(e.Key, keyScope) { // the key of tokens is nobody's business
-				value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
-				all = append(all, stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()})
-			}
+	all := []stateEntry{}
+	for e, err := range entries.ListState(ctx, x.r.URL.Query().Get("prefix"), 0) {
+		if err != nil {
+			return nil, err
 		}
-		return all, nil
-	})
+		if !strings.HasPrefix(e.Key, keyScope) { // the key of tokens is nobody's business
+			value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
+			all = append(all, stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()})
+		}
+	}
+	return all, nil
 }

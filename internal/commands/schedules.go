@@ -103,15 +103,9 @@ func list(ctx context.Context, in *pipeline.Invocation) error {
 	if err != nil {
 		return err
 	}
-	all, err := c.Statuses(ctx)
+	rows, err := operate.Schedules(ctx, s, c)
 	if err != nil {
 		return err
-	}
-	rows := make([]operate.Schedule, len(all))
-	for n := range all {
-		if rows[n], err = operate.FormSchedule(ctx, s, &all[n]); err != nil {
-			return err
-		}
 	}
 	return in.Rows([]string{"NAME", "TIMES", "ZONE", "TOPIC", "STATE", "NEXT", "LAST", "OUTCOME", ">MISSED"}, rows,
 		func(n int) []string {
@@ -305,15 +299,9 @@ func run() pipeline.Command {
 }
 
 func history(ctx context.Context, o on) error {
-	runs, err := o.History(ctx, o.name)
+	rows, err := operate.Runs(ctx, o.store, o.Scheduler, o.name)
 	if err != nil {
 		return err
-	}
-	rows := make([]operate.Run, len(runs))
-	for n := range runs {
-		if rows[n], err = operate.FormRun(ctx, o.store, &runs[n]); err != nil {
-			return err
-		}
 	}
 	return o.Rows([]string{"TICK", "FIRED", "ACTION", "OUTCOME", "WHY"}, rows, func(n int) []string {
 		i := rows[n]

@@ -102,10 +102,7 @@ func stateCells(i *operate.StateValue) []string {
 }
 
 func (o *onState) rows(all []statesync.Value[json.RawMessage]) error {
-	rows := make([]operate.StateValue, len(all))
-	for n := range all {
-		rows[n] = operate.FormState(&all[n])
-	}
+	rows := operate.FormStates(all)
 	return o.Rows([]string{"KEY", ">VERSION", "TIME", "WRITER", "VALUE"}, rows,
 		func(n int) []string { return stateCells(&rows[n]) })
 }

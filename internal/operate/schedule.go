@@ -75,6 +75,26 @@ func FormSchedule(ctx context.Context, s store.Store, c *cron.Status) (Schedule,
 	return f, err
 }
 
+// Schedules are the forms of all schedules that c keeps in s.
+func Schedules(ctx context.Context, s store.Store, c *cron.Scheduler) ([]Schedule, error) {
+	known, err := c.Statuses(ctx)
+	all := make([]Schedule, len(known))
+	for i := 0; i < len(known) && err == nil; i++ {
+		all[i], err = FormSchedule(ctx, s, &known[i])
+	}
+	return all, err
+}
+
+// Runs are the forms of what became of the ticks of a schedule, the newest first.
+func Runs(ctx context.Context, s store.Store, c *cron.Scheduler, name string) ([]Run, error) {
+	runs, err := c.History(ctx, name)
+	all := make([]Run, len(runs))
+	for i := 0; i < len(runs) && err == nil; i++ {
+		all[i], err = FormRun(ctx, s, &runs[i])
+	}
+	return all, err
+}
+
 // Given is t, nil for none. The zone stays.
 func Given(t time.Time) *time.Time {
 	if t.IsZero() {

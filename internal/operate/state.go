@@ -24,3 +24,12 @@ type StateValue struct {
 func FormState(v *statesync.Value[json.RawMessage]) StateValue {
 	return StateValue{v.Topic, v.Key, v.Value, v.Version, v.Writer, v.Time.UTC(), v.Schema, v.Deleted, v.Skipped}
 }
+
+// FormStates are the forms of values.
+func FormStates(all []statesync.Value[json.RawMessage]) []StateValue {
+	forms := make([]StateValue, len(all))
+	for i := range all {
+		forms[i] = FormState(&all[i])
+	}
+	return forms
+}
