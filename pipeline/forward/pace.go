@@ -109,10 +109,10 @@ type pacer struct {
 
 // chatPace is what is known of a chat.
 type chatPace struct {
-	second, minute window
-	closed         time.Time // Telegram asked to leave it alone until then
-	busy           bool
-	waits          map[string]waitingLane
+	window           // of the slower of its limits, which keeps the other one, too
+	closed time.Time // Telegram asked to leave it alone until then
+	busy   bool
+	waits  map[string]waitingLane
 }
 
 // waitingLane is a lane that waits for its turn: here, or given back to the store.
@@ -183,13 +183,12 @@ func (p *pacer) at(chat int64) *chatPace {
 	if len(p.chats) > 10000 {
 		p.sweep(time.Now())
 	}
-	c = &chatPace{waits: map[string]waitingLane{}, second: window{limit: p.limits.chat}}
-	if chat < 0 {
-		c.minute.limit = p.limits.group
+	c = &chatPace{waits: map[string]waitingLane{}, window: window{limit: p.limits.chat}}
+	if chat < 0 && p.limits.group.gap() > c.gap() {
+		c.limit = p.limits.group
 	}
 	if !p.started.IsZero() { // the previous leader may have just sent
-		c.second.from = p.started.Add(p.limits.chat.gap())
-		c.minute.from = p.started.Add(c.minute.gap())
+		c.from = p.started.Add(c.gap())
 	}
 	p.chats[chat] = c
 	return c
@@ -198,7 +197,7 @@ func (p *pacer) at(chat int64) *chatPace {
 // sweep forgets chats that have nothing to remember.
 func (p *pacer) sweep(now time.Time) {
 	for id, c := range p.chats {
-		if !c.busy && c.opens(now, 1).Equal(now) && len(c.second.sent)+len(c.minute.sent)+len(c.waits) == 0 {
+		if !c.busy && c.opens(now, 1).Equal(now) && len(c.sent)+len(c.waits) == 0 {
 			delete(p.chats, id)
 		}
 	}
@@ -206,12 +205,10 @@ func (p *pacer) sweep(now time.Time) {
 
 // opens is when a message may begin, as far as the chat alone is asked. One message at a time, a gap after each answer.
 func (c *chatPace) opens(now time.Time, weight int) time.Time {
-	at := later(c.closed, later(c.second.opens(now, weight), c.minute.opens(now, weight)))
-	for _, w := range []*window{&c.second, &c.minute} {
-		if n := len(w.sent); n > 0 { // an album counts as its parts: so many gaps after it
-			last := w.sent[n-1]
-			at = later(at, last.answered.Add(time.Duration(last.weight)*w.gap()+margin))
-		}
+	at := later(c.closed, c.window.opens(now, weight))
+	if n := len(c.sent); n > 0 { // an album counts as its parts: so many gaps after it
+		last := c.sent[n-1]
+		at = later(at, last.answered.Add(time.Duration(last.weight)*c.gap()+margin))
 	}
 	return at
 }
@@ -256,7 +253,7 @@ func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int, look c
 	now := time.Now()
 	c := p.at(chat)
 	opens := c.opens(now, weight)
-	gap := max(c.second.gap(), c.minute.gap(), soon)
+	gap := max(c.gap(), soon)
 	if c.busy {
 		opens = later(opens, now.Add(gap))
 	}
@@ -281,8 +278,7 @@ func (p *pacer) tryEnter(chat int64, lane string, rank int64, weight int, look c
 	}
 	delete(c.waits, lane)
 	c.busy = true
-	c.second.begin(weight)
-	c.minute.begin(weight)
+	c.begin(weight)
 	return 0
 }
 
@@ -351,12 +347,11 @@ func (p *pacer) leave(chat int64, weight int, turned bool, pause time.Duration) 
 	c := p.at(chat)
 	c.busy = false
 	if !turned {
-		c.second.inFlight, c.minute.inFlight = max(c.second.inFlight-weight, 0), max(c.minute.inFlight-weight, 0)
+		c.inFlight = max(c.inFlight-weight, 0)
 		c.wakeBest()
 		return 0
 	}
-	c.second.end(now, weight)
-	c.minute.end(now, weight)
+	c.end(now, weight)
 	if p.limits.all.n > 0 {
 		p.all.end(now, weight)
 		p.pump()
