@@ -281,35 +281,34 @@ func (f *settingFlags) add(fl *pflag.FlagSet) {
 
 // setTopic declares a topic whose settings nobody has stated, and alters another.
 func (s *session) setTopic(c *cobra.Command, topics store.Topics, name string, f *settingFlags) (store.Topic, error) {
-	var change operate.TopicChange
-	given := func(flag string, set func()) {
-		if c.Flags().Changed(flag) {
-			set()
-		}
+	change := operate.TopicChange{
+		Order:      given(c, "order", store.Order(f.order)),
+		Deadline:   given(c, "deadline", time.Duration(f.deadline)),
+		Ageing:     given(c, "ageing", time.Duration(f.ageing)),
+		Park:       given(c, "park", f.park),
+		Retry:      given(c, "retry", f.retry),
+		Retain:     given(c, "retain", time.Duration(f.retain)),
+		MaxWaiting: given(c, "max-waiting", f.maxWaiting),
+		IfVersion:  given(c, "if-version", f.version),
 	}
-	given("order", func() { change.Order = new(store.Order(f.order)) })
-	given("deadline", func() { change.Deadline = new(time.Duration(f.deadline)) })
-	given("ageing", func() { change.Ageing = new(time.Duration(f.ageing)) })
-	given("park", func() { change.Park = &f.park })
-	given("retry", func() { change.Retry = &f.retry })
-	given("retain", func() { change.Retain = new(time.Duration(f.retain)) })
-	given("max-waiting", func() { change.MaxWaiting = &f.maxWaiting })
-	given("if-version", func() { change.IfVersion = &f.version })
 	return operate.SetTopic(c.Context(), topics, name, change, s.dryRun)
+}
+
+// given is the value of a flag; nil if it is not given.
+func given[T any](c *cobra.Command, flag string, value T) *T {
+	if !c.Flags().Changed(flag) {
+		return nil
+	}
+	return &value
 }
 
 // setRetries changes what operators say about retries, if a flag does, and returns it.
 func (s *session) setRetries(c *cobra.Command, topic string, f *settingFlags, dry bool) (policy.Retries, error) {
-	var change operate.RetriesChange
-	for name, set := range map[string]func(){
-		"retry-for":      func() { change.For = new(time.Duration(f.retryFor)) },
-		"retry-attempts": func() { change.Attempts = &f.attempts },
-		"backoff-base":   func() { change.Base = new(time.Duration(f.base)) },
-		"backoff-max":    func() { change.Max = new(time.Duration(f.max)) },
-	} {
-		if c.Flags().Changed(name) {
-			set()
-		}
+	change := operate.RetriesChange{
+		For:      given(c, "retry-for", time.Duration(f.retryFor)),
+		Attempts: given(c, "retry-attempts", f.attempts),
+		Base:     given(c, "backoff-base", time.Duration(f.base)),
+		Max:      given(c, "backoff-max", time.Duration(f.max)),
 	}
 	if change == (operate.RetriesChange{}) {
 		kept, err := operate.Retries(c.Context(), s.opened, topic)
