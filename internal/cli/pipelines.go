@@ -36,11 +36,7 @@ func (s *session) pipelinesLs() *cobra.Command {
 		Use: "ls", Short: "List pipelines and what waits in them", Args: count(0, 0, "nothing"),
 		Example: `  pawl pipelines ls
   pawl pipelines ls -o json`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			opened, err := s.open(c.Context())
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "list pipelines", func(c *cobra.Command, _ []string, opened store.Store) error {
 			all, err := operate.Pipelines(c.Context(), opened)
 			if err != nil {
 				return cannot(err, "list pipelines")
@@ -52,7 +48,7 @@ func (s *session) pipelinesLs() *cobra.Command {
 					age(oldest), s.atp(p.LastSuccessAt), p.Why)
 			}
 			return l.end("no daemon has run a pipeline on this store")
-		},
+		}),
 	}
 }
 

@@ -278,11 +278,7 @@ func (s *session) workersDrain() *cobra.Command {
 is running may finish, the rest is given back, and its process ends. A service manager
 that starts it again gets a new worker. A daemon ends with all of its topics.`,
 		Example: `  pawl workers drain "$(pawl workers ls -o json | jq -r '.[0].owner')" --reason "new kernel" # needs a worker`,
-		RunE: func(c *cobra.Command, args []string) error {
-			opened, err := s.open(c.Context())
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "drain a worker", func(c *cobra.Command, args []string, opened store.Store) error {
 			if s.dryRun {
 				s.note("would ask worker %s to drain", args[0])
 				return nil
@@ -293,7 +289,7 @@ that starts it again gets a new worker. A daemon ends with all of its topics.`,
 			s.note("worker %s is asked to drain", args[0])
 			return s.audit(c.Context(), operate.AuditEntry{Action: "workers drain", Target: args[0], Reason: reason,
 				Count: 1, Result: operate.AuditResult{Done: 1}})
-		},
+		}),
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for the audit")
 	return c
@@ -311,11 +307,7 @@ claimable again when its leases end. A program that has switched that off
 (dispatch.Config.Unregistered) is listed by what it holds.`,
 		Example: `  pawl workers ls
   pawl workers ls -o json`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			opened, err := s.open(c.Context())
-			if err != nil {
-				return err
-			}
+		RunE: with(s, "list workers", func(c *cobra.Command, _ []string, opened store.Store) error {
 			workers, err := operate.Workers(c.Context(), opened)
 			if err != nil {
 				return cannot(err, "list workers")
@@ -333,7 +325,7 @@ claimable again when its leases end. A program that has switched that off
 					age(asDuration(w.OldestLeaseSeconds)), limited, since)
 			}
 			return l.end("no workers are known; start one: pawl work TOPIC --exec CMD")
-		},
+		}),
 	}
 }
 
