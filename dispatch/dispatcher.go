@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/statesync"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -43,7 +44,9 @@ type engine struct {
 	topics []*topic
 	byName map[string]*topic
 	began  time.Time
-	base   context.Context // below the contexts of handlers: values, never ended
+	// inState is what operators have set about retries; nil: the store has no state.
+	inState *statesync.Topic[policy.Retries]
+	base    context.Context // below the contexts of handlers: values, never ended
 
 	io         context.Context // of calls of the store; ends with Kill, and when Run is over
 	stopIO     context.CancelFunc
@@ -111,6 +114,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 			err = errors.Join(err, errors.New("the store has no settings of topics"))
 		}
 	}
+	d.inState = OpenRetries(s, d.cfg.Logger)
 	d.solitary, _ = store.As[store.Solitude](s)
 	d.newDownstream()
 	d.guardObserver()

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -19,11 +20,20 @@ func RetriesOn(s store.Store, r policy.Retries) policy.Retries {
 	return r
 }
 
-// WatchRetries tells what operators have set about the retries of topics (`pawl topics set`) and every change of it,
-// until ctx ends; a zero value is that nothing is set any more. A store without a state has nothing.
-func WatchRetries(ctx context.Context, s store.Store, set func(topic string, r policy.Retries)) {
-	kept, err := statesync.New[policy.Retries](s, policy.RetriesTopic, statesync.Config{Every: time.Second})
+// OpenRetries opens what operators have set about the retries of topics (`pawl topics set`); nil if the store has no
+// state.
+func OpenRetries(s store.Store, log *slog.Logger) *statesync.Topic[policy.Retries] {
+	kept, err := statesync.New[policy.Retries](s, policy.RetriesTopic, statesync.Config{Every: time.Second, Logger: log})
 	if err != nil {
+		return nil
+	}
+	return kept
+}
+
+// WatchRetries tells what is set and every change of it, until ctx ends; a zero value is that nothing is set any more.
+func WatchRetries(ctx context.Context, kept *statesync.Topic[policy.Retries],
+	set func(topic string, r policy.Retries)) {
+	if kept == nil {
 		return
 	}
 	for v := range kept.Watch(ctx, "") {
@@ -35,11 +45,19 @@ func WatchRetries(ctx context.Context, s store.Store, set func(topic string, r p
 }
 
 func (d *Dispatcher) watchRetries() {
-	WatchRetries(d.claimIO, d.store, func(topic string, r policy.Retries) {
+	WatchRetries(d.claimIO, d.inState, func(topic string, r policy.Retries) {
 		if t := d.byName[topic]; t != nil {
 			t.kept.Store(&r)
 		}
 	})
+}
+
+// RetriesInState are the figures of what operators have set about the retries of topics.
+func (d *Dispatcher) RetriesInState() (f statesync.Figures) {
+	if d.inState != nil {
+		f = d.inState.Figures()
+	}
+	return f
 }
 
 // retries is what an operator or the topic says about retries.

@@ -19,6 +19,7 @@ import (
 
 // tried is a handler that always fails, and notes when and how often.
 type tried struct {
+	*dispatch.Dispatcher
 	sync.Mutex
 	at []time.Time
 }
@@ -45,7 +46,7 @@ func alwaysFailing(t *testing.T, s store.Store, r policy.Retries, o dispatch.Obs
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Topic = "t"
+	h.Dispatcher, m.Topic = d, "t"
 	if err := store.Send(t.Context(), s, m); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +131,17 @@ func TestOperatorsSetRetries(t *testing.T) {
 		time.Sleep(time.Hour)
 		if n := h.count(); n < before+100 {
 			t.Errorf("%d attempts after %d, since the setting was removed", n, before)
+		}
+		raw, err := statesync.New[map[string]int](s, policy.RetriesTopic, statesync.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raw.Put(t.Context(), "t", map[string]int{"attempts": -1}, statesync.AnyVersion); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		if f := h.RetriesInState(); f.Ignored != 1 || f.Poisoned == 0 {
+			t.Errorf("retries that are none: %+v", f)
 		}
 		if _, err := kept.Put(t.Context(), "t", policy.Retries{Attempts: 2}, statesync.AnyVersion); err != nil {
 			t.Fatal(err)

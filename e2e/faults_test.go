@@ -188,6 +188,15 @@ func standingStill() map[string]fault {
 				`curl -sS %s/metrics | awk '/^pawl_schedules_overdue_seconds/ {if ($2 > 31) print "late"}'`,
 				in.address), "late")
 		}},
+		"PawlStateIgnored": {config: obeys +
+			"policy: {overrides: [{match: {kind: Command}, alert: error}]}\n", cause: func(in *incident) {
+			in.fill["TOPIC"], in.fill["NAME"] = "policy", "quiet"
+			in.must(`pawl state put policy quiet '{"match": {"kind": "Command"}, "alert": "error"}' -q`)
+			in.must(`pawl state put policy quiet '{"match": {"kind": "Command"}, "alert": "warn"}' -q`)
+			in.until(fmt.Sprintf(
+				`curl -sS %s/metrics | awk '/^pawl_state_ignored_values.state_topic="policy"/ {if ($2 == 1) print "one"}'`,
+				in.address), "one")
+		}},
 		"PawlTopicPaused": {config: obeys, cause: func(in *incident) {
 			behaves(good)(in)
 			in.must("pawl send mail first -q")

@@ -55,12 +55,16 @@ func ProgramRestarts(total func(set func(value float64, labels ...string))) Metr
 	}
 }
 
-// State is the metric of values of the shared state that a process did not take over.
-func State(total func(set func(value float64, labels ...string))) Metric {
-	return Metric{
-		Name: "pawl_state_ignored_total", Labels: []string{"state_topic", labelReason}, Total: total,
-		Help: "Versions of values in the state that this process did not take over: stale (older than what it has), poisoned (they cannot be decoded), skipped (a newer one was there).",
-	}
+// State are the metrics of values of the shared state that a process did not take over.
+func State(total, now func(set func(value float64, labels ...string))) []Metric {
+	const stateTopic = "state_topic"
+	return []Metric{{
+		Name: "pawl_state_ignored_total", Labels: []string{stateTopic, labelReason}, Total: total,
+		Help: "Versions of values in the state that this process did not take over: stale (older than what it has), poisoned (they cannot be decoded), refused (they can, and are not allowed here), skipped (a newer one was there).",
+	}, {
+		Name: "pawl_state_ignored_values", Labels: []string{stateTopic}, Gauge: now,
+		Help: "Values in the state that this process ignores now, because they cannot be decoded or are refused; what was in effect before them stays.",
+	}}
 }
 
 // ProgramLines is the metric of lines of kept programs that are not verdicts as they should be.

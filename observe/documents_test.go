@@ -48,8 +48,9 @@ func exported(t *testing.T) map[string]metric {
 		}
 		all[m[1]] = metric{m[1], strings.ReplaceAll(m[2], `\"`, `"`), labels}
 	}
-	for _, m := range slices.Concat((&Schedules{}).Metrics(nil), Logs(nil), []Metric{State(nil), ProgramRestarts(nil),
-		ProgramLines(nil), HandlersLate(nil), TraceSpans(nil)}) { // the daemon registers them
+	// The daemon registers these.
+	for _, m := range slices.Concat((&Schedules{}).Metrics(nil), Logs(nil), State(nil, nil),
+		[]Metric{ProgramRestarts(nil), ProgramLines(nil), HandlersLate(nil), TraceSpans(nil)}) {
 		all[m.Name] = metric{m.Name, m.Help, m.Labels}
 	}
 	if len(all) < 40 {

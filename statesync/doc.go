@@ -12,5 +12,6 @@
 // it skipped. An older version never replaces a newer one, in whatever order they are read, unless
 // [Config.AllowRollback] says that the store may go back.
 //
-// A value that cannot be decoded is ignored, counted and logged: the value before it stays.
+// A value that cannot be decoded is ignored, counted and logged: the value before it stays. [Topic.Refused] does the
+// same for values that can be decoded and that a reader does not take. [Topic.Figures] has the counts.
 package statesync

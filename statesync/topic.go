@@ -77,7 +77,7 @@ func New[T any](s store.Store, topic string, c Config) (*Topic[T], error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Topic[T]{Config: c, entries: entries, name: topic}, nil
+	return &Topic[T]{Config: c, counters: counters{bad: map[string]bool{}}, entries: entries, name: topic}, nil
 }
 
 // envelope is the value of an entry.

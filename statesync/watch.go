@@ -3,6 +3,9 @@ package statesync
 import (
 	"context"
 	"iter"
+	"maps"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +13,13 @@ import (
 )
 
 // counters count what a topic did with what it read.
-type counters struct{ stale, rollbacks, poisoned, skipped atomic.Int64 }
+type counters struct {
+	stale, rollbacks, poisoned, skipped, refusals atomic.Int64
+
+	mu      sync.Mutex
+	bad     map[string]bool  // keys whose newest value cannot be decoded
+	refused map[string]error // by key, why the reader does not take the value
+}
 
 // Figures are the counts of a topic in this process.
 type Figures struct {
@@ -18,15 +27,47 @@ type Figures struct {
 	Rollbacks int64 // older versions that replaced newer ones
 	Poisoned  int64 // values that could not be decoded
 	Skipped   int64 // versions that watches did not yield
+	Refused   int64 // values that could be decoded, and that the reader did not take
+	Ignored   int64 // keys whose newest value is poisoned or refused now
 }
 
 // Figures returns the counts.
 func (c *counters) Figures() Figures {
-	return Figures{c.stale.Load(), c.rollbacks.Load(), c.poisoned.Load(), c.skipped.Load()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ignored := maps.Clone(c.bad)
+	for key := range c.refused {
+		ignored[key] = true
+	}
+	return Figures{c.stale.Load(), c.rollbacks.Load(), c.poisoned.Load(), c.skipped.Load(), c.refusals.Load(),
+		int64(len(ignored))}
+}
+
+// Refused tells which values the reader of a watch does not take now: all of them, by key, with the reason. New keys
+// are counted and logged.
+func (t *Topic[T]) Refused(why map[string]error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, err := range why {
+		if t.refused[key] == nil {
+			t.refusals.Add(1)
+			t.Logger.Warn("a value of the state is not taken", "state_topic", t.name, "key", key, "error", err)
+		}
+	}
+	t.refused = maps.Clone(why)
+}
+
+func (c *counters) decoded(key string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if delete(c.bad, key); !ok {
+		c.bad[key] = true
+	}
 }
 
 func (t *Topic[T]) poison(e *store.Entry, err error) {
 	t.poisoned.Add(1)
+	t.decoded(strings.TrimPrefix(e.Key, t.key("")), false)
 	t.Logger.Warn("a value of the state is ignored: it cannot be decoded", "state_topic", t.name, "version", e.Version,
 		"writer", e.Writer, "error", err)
 }
@@ -123,6 +164,7 @@ func (v *view[T]) take(e *store.Entry) (value Value[T], ok bool) {
 		value.Skipped = max(0, n-was.n-1)
 		v.topic.skipped.Add(value.Skipped)
 	}
+	v.topic.decoded(value.Key, true)
 	v.known[e.Key] = seen{e.Version, n}
 	return value, known || !value.Deleted // a removal from before the watch is nothing that is there
 }

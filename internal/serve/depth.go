@@ -32,7 +32,7 @@ func (d *Daemon) ownMetrics() []observe.Metric {
 		all = append(all, d.schedules.Metrics(d.scheduler.Overdue)...)
 	}
 	if d.limitState != nil {
-		all = append(all, observe.State(d.stateFigures))
+		all = append(all, observe.State(d.stateIgnored, d.stateValuesIgnored)...)
 	}
 	if d.Tracer != nil {
 		all = append(all, observe.TraceSpans(d.Tracer.Spans))

@@ -93,7 +93,8 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 		return nil, fmt.Errorf("%w: %s can be reached from other machines, and api has no tokens", ErrListen, l.Addr())
 	}
 	d.wg.Go(func() {
-		dispatch.WatchRetries(ctx, s, func(topic string, r policy.Retries) { kept.Store(topic, r) })
+		dispatch.WatchRetries(ctx, dispatch.OpenRetries(s, c.Logger),
+			func(topic string, r policy.Retries) { kept.Store(topic, r) })
 	})
 	d.wg.Go(func() {
 		err := d.serve(&c.API)

@@ -82,13 +82,17 @@ func (l *limit) apply(file *config.Limit, set *limitSet) error {
 
 // watch gives limits the numbers that operators set while the process runs.
 func (all limits) watch(ctx context.Context, kept *statesync.Topic[limitSet], log *slog.Logger) {
+	refused := map[string]error{}
 	for v := range kept.Watch(ctx, "") {
 		l := all[v.Key]
 		if l == nil {
 			continue // of another process
 		}
-		if err := l.apply(nil, &v.Value); err != nil { // the value of a removal is empty
-			log.Warn("a limit in the state is not taken", "limit", v.Key, "version", v.Version, "error", err)
+		err := l.apply(nil, &v.Value) // the value of a removal is empty
+		if delete(refused, v.Key); err != nil {
+			refused[v.Key] = err
+		}
+		if kept.Refused(refused); err != nil {
 			continue
 		}
 		log.Info("limit set", "limit", v.Key, "version", v.Version, "writer", v.Writer)
@@ -108,12 +112,25 @@ func (d *Daemon) openState() (err error) {
 	return err
 }
 
-// stateFigures are the figures of what operators set in the state, for the metrics.
-func (d *Daemon) stateFigures(set func(value float64, labels ...string)) {
-	for topic, f := range map[string]statesync.Figures{limitsTopic: d.limitState.Figures(),
-		policyTopic: d.overrides.Figures()} {
-		for why, n := range map[string]int64{"stale": f.Stale, "poisoned": f.Poisoned, "skipped": f.Skipped} {
+// stateFigures are the figures of what operators set in the state, by topic, for the metrics.
+func (d *Daemon) stateFigures() map[string]statesync.Figures {
+	return map[string]statesync.Figures{limitsTopic: d.limitState.Figures(), policyTopic: d.overrides.Figures(),
+		policy.RetriesTopic: d.dispatcher.RetriesInState()}
+}
+
+// stateIgnored counts versions that this process did not take over, by reason.
+func (d *Daemon) stateIgnored(set func(value float64, labels ...string)) {
+	for topic, f := range d.stateFigures() {
+		for why, n := range map[string]int64{"stale": f.Stale, "poisoned": f.Poisoned, "skipped": f.Skipped,
+			"refused": f.Refused} {
 			set(float64(n), topic, why)
 		}
+	}
+}
+
+// stateValuesIgnored says how many values this process ignores now.
+func (d *Daemon) stateValuesIgnored(set func(value float64, labels ...string)) {
+	for topic, f := range d.stateFigures() {
+		set(float64(f.Ignored), topic)
 	}
 }

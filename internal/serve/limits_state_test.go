@@ -20,7 +20,7 @@ func TestLimitsInTheState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Config{})
 		defer func() { _ = s.Close() }()
-		file := config.Limit{Name: "api", PerSecond: 10, Burst: 2}
+		file := config.Limit{Name: "api", PerSecond: 10, Burst: 2, Shared: true}
 		all, err := newLimits([]config.Limit{file}, s)
 		if err != nil {
 			t.Fatal(err)
@@ -62,10 +62,14 @@ func TestLimitsInTheState(t *testing.T) {
 		if kept.Figures().Poisoned == 0 {
 			t.Error("what is no limit is not counted")
 		}
+		put(`{"rate":0}`)
+		rate(3, "set to what a shared limit does not take")
+		ignores(t, kept.Figures(), 1, 1, "refused")
 		if _, err := kept.Delete(ctx, "api", statesync.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		rate(20, "removed")
+		ignores(t, kept.Figures(), 1, 0, "removed")
 	})
 }
 

@@ -31,6 +31,7 @@ func (o *setOverride) UnmarshalJSON(text []byte) (err error) {
 type livePolicy struct {
 	*policy.Live
 	log  *slog.Logger
+	kept *statesync.Topic[setOverride] // nil: not watched
 	mu   sync.Mutex
 	file *policy.Matrix
 	set  map[string]policy.Override
@@ -51,17 +52,17 @@ func (p *livePolicy) load(file *policy.Matrix) {
 // swap puts into effect what is known. An override that would weaken the file, or another one, is left out.
 func (p *livePolicy) swap() {
 	next, refused := overridden(p.file, p.set)
-	for _, err := range refused {
-		p.log.Warn("an override in the state is not taken", "error", err)
+	if p.kept != nil {
+		p.kept.Refused(refused)
 	}
 	p.Swap(next)
 }
 
 // overridden is a matrix with overrides over it by name, and why some of them are not.
-func overridden(m *policy.Matrix, set map[string]policy.Override) (*policy.Matrix, []error) {
+func overridden(m *policy.Matrix, set map[string]policy.Override) (*policy.Matrix, map[string]error) {
 	var all []policy.Override
-	var refused []error
-	for _, name := range slices.Sorted(maps.Keys(set)) {
+	refused, names := map[string]error{}, slices.Sorted(maps.Keys(set))
+	for _, name := range names {
 		o := set[name]
 		o.Origin = "state " + policyTopic + "/" + name
 		all = append(all, o)
@@ -72,8 +73,8 @@ func overridden(m *policy.Matrix, set map[string]policy.Override) (*policy.Matri
 		if !ok {
 			return next, refused // there is no other error
 		}
-		refused = append(refused, errors.New(all[bad.Index].Origin+": "+bad.Field+": "+bad.Why))
-		all = slices.Delete(all, bad.Index, bad.Index+1)
+		refused[names[bad.Index]] = errors.New(all[bad.Index].Origin + ": " + bad.Field + ": " + bad.Why)
+		all, names = slices.Delete(all, bad.Index, bad.Index+1), slices.Delete(names, bad.Index, bad.Index+1)
 	}
 }
 
@@ -81,6 +82,7 @@ func overridden(m *policy.Matrix, set map[string]policy.Override) (*policy.Matri
 func (p *livePolicy) watch(ctx context.Context, kept *statesync.Topic[setOverride]) {
 	for v := range kept.Watch(ctx, "") {
 		p.mu.Lock()
+		p.kept = kept
 		if delete(p.set, v.Key); !v.Deleted {
 			p.set[v.Key] = v.Value.Override
 		}
@@ -115,5 +117,5 @@ func Overridden(ctx context.Context, s store.Store, m *policy.Matrix) (*policy.M
 		set[all[i].Key] = all[i].Value.Override
 	}
 	m, refused := overridden(m, set)
-	return m, refused, nil
+	return m, slices.Collect(maps.Values(refused)), nil
 }

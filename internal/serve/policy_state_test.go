@@ -16,6 +16,14 @@ import (
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
+// ignores wants as many values refused, and ignored now.
+func ignores(t *testing.T, f statesync.Figures, refused, ignored int64, when string) {
+	t.Helper()
+	if f.Refused != refused || f.Ignored != ignored {
+		t.Errorf("%s: %d refused, %d ignored, want %d and %d", when, f.Refused, f.Ignored, refused, ignored)
+	}
+}
+
 // Overrides that an operator sets decide in a running process, before and after a reload, until they are removed. What
 // is no override, or would weaken the file, changes nothing.
 func TestOverridesInTheState(t *testing.T) {
@@ -60,13 +68,17 @@ func TestOverridesInTheState(t *testing.T) {
 		decides(policy.DefaultAttempts, policy.Error, "the file")
 		put("weak", `{"match":{"kind":"RateLimit"},"alert":"warn"}`)
 		decides(policy.DefaultAttempts, policy.Error, "set to what is weaker than the file")
+		p.load(file)
+		ignores(t, watched.Figures(), 1, 1, "weaker, twice in a row")
 		put("few", `{"match":{"kind":"RateLimit"},"max_attempts":3}`)
 		if _, err := texts.Delete(ctx, "weak", statesync.AnyVersion); err != nil {
 			t.Fatal(err)
 		}
 		decides(3, policy.Error, "set")
+		ignores(t, watched.Figures(), 1, 0, "the weaker one is removed")
 		put("few", `{"match":{"kind":"RateLimit"},"max_attempts":0}`)
 		decides(3, policy.Error, "set to what is none")
+		ignores(t, watched.Figures(), 1, 1, "set to what is none")
 		for _, want := range []string{"max_attempts", "state policy/weak: alert"} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log says nothing of %s: %s", want, log.String())
