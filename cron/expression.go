@@ -43,15 +43,16 @@ type field struct {
 	name     string
 	min, max int
 	names    string // three letters each, from min on
+	step     int    // the largest
 }
 
 var (
-	secondField  = field{"second", 0, 59, ""}
-	minuteField  = field{"minute", 0, 59, ""}
-	hourField    = field{"hour", 0, 23, ""}
-	dayField     = field{"day", 1, 31, ""}
-	monthField   = field{"month", 1, 12, "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC"}
-	weekdayField = field{"weekday", 0, 6, "SUNMONTUEWEDTHUFRISAT"}
+	secondField  = field{"second", 0, 59, "", 59}
+	minuteField  = field{"minute", 0, 59, "", 59}
+	hourField    = field{"hour", 0, 23, "", 23}
+	dayField     = field{"day", 1, 31, "", 31}
+	monthField   = field{"month", 1, 12, "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC", 12}
+	weekdayField = field{"weekday", 0, 6, "SUNMONTUEWEDTHUFRISAT", 7}
 )
 
 // parseExpression reads a cron expression.
@@ -108,8 +109,8 @@ func (f field) items(item string) (uint64, error) {
 	step := 1
 	if stepped {
 		n, ok := number(stepText)
-		if !ok || n == 0 || n > f.max {
-			return 0, pawl.Invalid("cron", "has the step %q in its %s; steps go from 1 to %d", stepText, f.name, f.max)
+		if !ok || n == 0 || n > f.step {
+			return 0, pawl.Invalid("cron", "has the step %q in its %s; steps go from 1 to %d", stepText, f.name, f.step)
 		}
 		step = n
 	}

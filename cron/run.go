@@ -45,13 +45,15 @@ type reign struct {
 
 // Run takes part in the election until ctx ends, and fires while it leads.
 func (s *Scheduler) Run(ctx context.Context) {
-	var began time.Time // by the store's clock
 	for {
 		r := &reign{Scheduler: s}
+		if s.began.Load() == 0 {
+			_, _ = s.present(ctx) // what fails, fails again below
+		}
 		exist, err := s.any(ctx)
 		ok, wait := false, look
 		if exist {
-			ok, err = r.campaign(ctx, &began)
+			ok, err = r.campaign(ctx)
 		} else {
 			wait = idle
 		}
@@ -77,15 +79,12 @@ func (s *Scheduler) any(ctx context.Context) (bool, error) {
 }
 
 // campaign takes the lease if it is free.
-func (r *reign) campaign(ctx context.Context, began *time.Time) (bool, error) {
+func (r *reign) campaign(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadRenew)
 	defer cancel()
-	now, err := r.entries.Clock(ctx)
+	now, err := r.present(ctx)
 	if err != nil {
 		return false, err
-	}
-	if began.IsZero() {
-		*began = now
 	}
 	e, err := r.entries.GetState(ctx, leaderKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -105,7 +104,7 @@ func (r *reign) campaign(ctx context.Context, began *time.Time) (bool, error) {
 		}
 		return false, nil
 	}
-	r.version, r.from, r.to = e.Version, time.UnixMilli(before.Seen), *began
+	r.version, r.from, r.to = e.Version, time.UnixMilli(before.Seen), time.UnixMilli(r.began.Load())
 	if sign.Version > 0 && sign.At.After(r.from) {
 		r.from = sign.At
 	}

@@ -106,6 +106,10 @@ func (s *Schedule) Validate(now time.Time) error {
 		bad(given, "headers", "has %s, which each message of a schedule gets from Pawl", name)
 	}
 	m := s.message(times, times.Next(now))
+	if err = pawl.ValidTopic(s.Topic); err != nil {
+		faults.Add(err)
+		m.Topic = "t" // for the rest
+	}
 	faults.Add(m.Validate())
 	return faults.Err()
 }

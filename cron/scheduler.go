@@ -42,6 +42,7 @@ type Scheduler struct {
 	entries store.Shared
 	looker  store.Inspector
 	Config
+	began   atomic.Int64 // since when this process is there, in Unix milliseconds by the store's clock; 0: not known
 	pending atomic.Int64 // the first tick that could not be dealt with, in Unix milliseconds; 0: there is none
 }
 
@@ -85,7 +86,7 @@ func (s *Scheduler) Put(ctx context.Context, schedule Schedule) error {
 
 // write stores a schedule, and reports whether that changed anything.
 func (s *Scheduler) write(ctx context.Context, schedule Schedule, file string) (changed bool, err error) {
-	now, err := s.entries.Clock(ctx)
+	now, err := s.present(ctx)
 	if err == nil {
 		err = schedule.Validate(now)
 	}
@@ -110,6 +111,15 @@ func (s *Scheduler) write(ctx context.Context, schedule Schedule, file string) (
 	was, _ := json.Marshal(there) // both have been JSON
 	text, _ = json.Marshal(next)
 	return err == nil && !bytes.Equal(was, text), err
+}
+
+// present is the store's time. The first one is when this process began: what is due since then is late, not missed.
+func (s *Scheduler) present(ctx context.Context) (time.Time, error) {
+	now, err := s.entries.Clock(ctx)
+	if err == nil {
+		s.began.CompareAndSwap(0, now.UnixMilli())
+	}
+	return now, err
 }
 
 // stored is the entry of a schedule. One that was removed and written again is another one.

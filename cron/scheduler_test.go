@@ -211,6 +211,31 @@ func TestMissed(t *testing.T) {
 	}
 }
 
+// TestDueWhileItStarts: a process that has written its schedules is there, and what is due before it fires is not missed.
+func TestDueWhileItStarts(t *testing.T) {
+	bubble(t, func(r *rig) {
+		time.Sleep(500 * time.Millisecond)
+		_, err := r.Declare(r.Context(), "f", []Schedule{{Name: "s", Every: time.Minute, Topic: "t", Missed: MissedSkip}})
+		r.must(err)
+		time.Sleep(65 * time.Second)
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+		defer cancel()
+		r.Scheduler.Run(ctx)
+		r.want(r.history("s"), "00:01:00 fired")
+	})
+	bubble(t, func(r *rig) {
+		time.Sleep(500 * time.Millisecond) // it looks at 30.5 s and at 32.5 s
+		stop := r.start("a")
+		time.Sleep(30*time.Second + 100*time.Millisecond)
+		r.put(Schedule{Name: "s", Every: time.Second, Missed: MissedSkip}) // the first one
+		time.Sleep(2 * idle)
+		stop()
+		if got := r.history("s"); !strings.HasPrefix(got, "00:00:31 fired, 00:00:32 fired, 00:00:33 fired") {
+			t.Error(got)
+		}
+	})
+}
+
 // TestManyMissed: a long absence is written down in full.
 func TestManyMissed(t *testing.T) {
 	bubble(t, func(r *rig) {
@@ -296,8 +321,9 @@ func TestScheduleRefused(t *testing.T) {
 				t.Errorf("%s: %v", field, err)
 			}
 		}
-		err := r.Put(r.Context(), Schedule{Name: "a b", Cron: "61 * * * *", Zone: "Local", Topic: "x y", Missed: "never"})
-		for _, all := range []string{"name is", `cron has "61"`, `zone is "Local"`, `topic "x y"`, "missed is"} {
+		err := r.Put(r.Context(), Schedule{Name: "a b", Cron: "61 * * * *", Zone: "Local", Topic: "x y", Missed: "never",
+			Priority: 101})
+		for _, all := range []string{"name is", "priority is 101", `cron has "61"`, `zone is "Local"`, `topic "x y"`, "missed is"} {
 			if err == nil || !strings.Contains(err.Error(), all) {
 				t.Errorf("%v, want %s, too", err, all)
 			}

@@ -39,7 +39,8 @@ func Every(d time.Duration, zone string) (*Times, error) {
 
 // loadZone finds a zone by its name in the database of zones. What depends on the machine is no name.
 func loadZone(name string) (*time.Location, error) {
-	if strings.EqualFold(name, "local") || name == "localtime" || name == "posixrules" {
+	if strings.EqualFold(name, "local") || name == "localtime" || name == "posixrules" ||
+		strings.HasPrefix(name, "posix/") || strings.HasPrefix(name, "right/") {
 		return nil, pawl.Invalid("zone",
 			"is %q, which differs from machine to machine; name one, such as Europe/Berlin", name)
 	}

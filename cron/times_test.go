@@ -110,6 +110,7 @@ func TestDays(t *testing.T) {
 		{"1 NOV-FEB *", "2026-11-01 2026-12-01 2027-01-01 2027-02-01"},
 		{"13 * FRI", "2026-02-06 2026-02-13 2026-02-20"},
 		{"*/2 * FRI", "2026-02-13 2026-02-27"},
+		{"1-7 * */7", "2026-03-01 2026-04-05 2026-05-03"}, // the first Sunday, as cron has it
 		{"1-7 * */3", "2026-02-04 2026-02-07 2026-03-01"},
 		{"29 2 *", "2028-02-29 2032-02-29"},
 		{"29 2 */6", "2032-02-29"}, // begins with *, so it must be a Sunday or a Saturday, too
@@ -148,6 +149,8 @@ func TestRefused(t *testing.T) {
 		{"TZ=Europe/Berlin 0 0 * * *", "", "setting of its own"}, {"CRON_TZ=UTC 0 0 * * *", "", "setting of its own"},
 		{"@daily", "Local", "machine to machine"}, {"@daily", "localtime", "machine to machine"}, {"@daily", "+02:00", "no zone"},
 		{"@daily", "UTC+2", "no zone"}, {"@daily", "Europe/Atlantis", "no zone"}, {"@daily", "../etc/passwd", "no zone"},
+		{"@daily", "right/UTC", "machine to machine"}, {"@daily", "posix/Europe/Berlin", "machine to machine"},
+		{"* * * * */8", "", "steps go from 1 to 7"}, {"*/60 * * * *", "", "steps go from 1 to 59"},
 		{"0 0 30 2 *", "", "never fires"}, {"0 0 31 4,6,9,11 *", "", "never fires"},
 		{"*/5 2 * 3 SUN#2", "America/New_York", "never fires"}, // always in the gap
 	} {
