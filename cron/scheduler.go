@@ -59,7 +59,9 @@ func New(s store.Store, c Config) (*Scheduler, error) {
 	for _, need := range []store.Capability{store.CanState, store.CanUnique, store.CanLookup} {
 		if !store.Can(s, need) {
 			return nil, &store.Error{Op: "schedules", Code: store.ErrUnsupported,
-				Err: fmt.Errorf("the store lacks %s, without which a tick could fire twice", need)}
+				Err: fmt.Errorf("the store lacks %s, without which a tick could fire twice", need),
+				Hint: "keep schedules in a second store, SQLite or PostgreSQL, and let the handler of their topic send on " +
+					"what they send: docs/schedules.md, Stores"}
 		}
 	}
 	entries, _ := store.As[store.Shared](s)
@@ -80,6 +82,7 @@ func (s *Scheduler) Put(ctx context.Context, schedule Schedule) error {
 	if err := s.ours(ctx, schedule.Name); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	schedule.Origin = cmp.Or(schedule.Origin, "go")
 	_, err := s.write(ctx, schedule, "")
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -249,5 +251,40 @@ func TestStoreOptionsPage(t *testing.T) {
 	}
 	if tried < 3 {
 		t.Errorf("only %d pieces of code were found on the page", tried)
+	}
+}
+
+// TestSchedulesBesideKafka keeps schedules for a Kafka as docs/schedules.md says, and as the refusal there points out.
+func TestSchedulesBesideKafka(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/schedules.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stores, _ := strings.Cut(string(text), "## Stores")
+	_, file, _ := strings.Cut(stores, "```yaml\n")
+	file, _, _ = strings.Cut(file, "```")
+	dir := t.TempDir()
+	file = strings.Replace(file, `cron: "30 2 * * *"`, "every: 1s", 1)
+	if err := os.WriteFile(dir+"/clock.yaml", []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("sh", "-c", `trap 'kill $! && wait' EXIT
+		pawl --store "$REPORTS_STORE" schedules put nightly --every 1s --topic reports 2>&1; echo "code $?"
+		pawl up --config clock.yaml --listen off &
+		for n in $(seq 60); do
+			pawl --store "$REPORTS_STORE" peek reports -o jsonl 2>/dev/null >sent && [ -s sent ] && break; sleep 0.3
+		done
+		cat sent; pawl --store sqlite:clock.db schedules history nightly -o jsonl`)
+	c.Dir, c.Env = dir, append(os.Environ(), "REPORTS_STORE="+kafkaURL(t))
+	out, err := c.Output()
+	for _, want := range []string{"docs/schedules.md, Stores", "code 2", `"body":"the report of the night"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("it does not print %s: %v\n%s", want, err, out)
+		}
+	}
+	id := regexp.MustCompile(`"id":"([^"]*)","topic":"reports","key":"schedule/nightly"`).FindSubmatch(out)
+	if id == nil || !strings.Contains(string(out), `"message_id":"`+string(id[1])) {
+		t.Errorf("what was sent on has not the id of the tick's message: %s", out)
 	}
 }

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 
 	"github.com/pawl-dev/pawl/cron"
@@ -16,7 +15,7 @@ func (d *Daemon) openSchedules() error {
 	d.scheduler, err = cron.New(d.store, cron.Config{Owner: d.owner(), Logger: d.Logger, Booked: d.booked})
 	if err != nil {
 		if len(d.Config.Schedules) > 0 {
-			return fmt.Errorf("schedules: %w", err)
+			return err
 		}
 		return nil
 	}
