@@ -101,17 +101,16 @@ func (w *walker) bindSchedule(name string, n *node) (s cron.Schedule, ok bool) {
 	if key := get[string](n, "key"); key != "" {
 		s.Key = []byte(key)
 	}
-	if !n.sound() || len(w.problems) > faults {
-		return s, false
-	}
+	known := len(w.problems) > faults || !n.sound()
 	for _, e := range apart[*pawl.InvalidError](s.Validate(time.Now())) {
-		if at := n.find(e.Field); at != n {
+		switch at := n.find(e.Field); {
+		case at != n && at.sound():
 			w.refuse(at, "", "%s", e.Why)
-		} else {
+		case at == n && !known: // else it may follow from what was reported
 			w.refuseKey(n, "", "%s", e.Error())
 		}
 	}
-	return s, len(w.problems) == faults
+	return s, n.sound() && len(w.problems) == faults
 }
 
 // scheduleBody is the body that one of three keys states.

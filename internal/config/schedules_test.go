@@ -73,6 +73,7 @@ func TestFaultsOfSchedules(t *testing.T) {
   i: {cron: "@daily", topic: t, crom: x, key: ""}
   j: {cron: 0 0 30 2 *, topic: t, missed_within: 1s, headers: {Pawl-Tick: x}}
   k: {every: 1m, topic: t, missed_within: 0s}
+  l: {cron: 0 0 30 2 *, topic: a b, jitter: 99h, headers: {Pawl-Tick: x}}
 `)
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
@@ -86,7 +87,8 @@ func TestFaultsOfSchedules(t *testing.T) {
 		`5:3 schedules.d, 5:14 schedules.d.topic, 5:27 schedules.d.missed, 5:49 schedules.d.json, ` +
 		`5:49 schedules.d.json, 6:30 schedules.e.every, 6:52 schedules.e.jitter, 6:67 schedules.e.body_file, ` +
 		`7:3 schedules.f, 8:3 schedules.g/h, 9:33 schedules.i.crom, 9:47 schedules.i.key, ` +
-		`10:13 schedules.j.cron, 10:63 schedules.j.headers, 11:43 schedules.k.missed_within`
+		`10:13 schedules.j.cron, 10:63 schedules.j.headers, 11:43 schedules.k.missed_within, ` +
+		`12:13 schedules.l.cron, 12:32 schedules.l.topic, 12:45 schedules.l.jitter, 12:59 schedules.l.headers`
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("got  %s\nwant %s\n%v", text, want, err)
 	}
