@@ -41,6 +41,7 @@ type reign struct {
 	all      map[string]*live
 	after    int64     // the newest version in all
 	read     time.Time // when all was read
+	quiet    time.Time // until when there is nothing to do, unless something is written
 }
 
 // Run takes part in the election until ctx ends, and fires while it leads.
@@ -176,9 +177,16 @@ func (r *reign) keep(ctx context.Context) error {
 
 // pass takes what was written, and fires what is due. It lowers wait to when the next tick is.
 func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
-	if err := r.readSchedules(ctx); err != nil {
+	news, err := r.readSchedules(ctx)
+	if err != nil {
 		return err
 	}
+	if now := r.now(); !news && now.Before(r.quiet) { // as nearly always: thousands of schedules cost next to nothing
+		*wait = min(*wait, r.quiet.Sub(now))
+		return nil
+	}
+	quiet := r.now().Add(anew)
+	r.quiet = time.Time{}
 	var failed error
 	oldest := int64(0)
 	defer func() { r.pending.Store(oldest) }()
@@ -188,44 +196,47 @@ func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
 		}
 		err := r.step(ctx, l)
 		if errors.Is(err, store.ErrConflict) { // a command wrote the record: the next pass reads it
-			*wait, err = 0, nil
+			*wait, quiet, err = 0, time.Time{}, nil
 		}
 		if !l.due.IsZero() && (oldest == 0 || l.due.UnixMilli() < oldest) {
 			oldest = l.due.UnixMilli()
 		}
 		if err != nil {
 			failed = fmt.Errorf("schedule %s: %w", name, err)
-		} else if until := l.next.Sub(r.now()); l.loaded && !l.next.IsZero() && until < *wait {
-			*wait = until
+		} else if l.loaded && !l.next.IsZero() && l.next.Before(quiet) {
+			quiet = l.next
 		}
 		if err := r.keep(ctx); err != nil {
 			return err
 		}
 	}
+	if *wait = min(*wait, quiet.Sub(r.now())); failed == nil {
+		r.quiet = quiet
+	}
 	return failed
 }
 
-// readSchedules takes what was written since the last time, or all.
-func (r *reign) readSchedules(ctx context.Context) error {
+// readSchedules takes what was written since the last time, or all, and reports whether that may be something new.
+func (r *reign) readSchedules(ctx context.Context) (news bool, err error) {
 	first, before, after := r.all == nil, r.all, r.after
 	if all := first || time.Since(r.read) >= anew; all {
 		r.all, after, r.read = map[string]*live{}, 0, time.Now()
 	}
-	after, err := r.refresh(ctx, r.all, before, after)
-	if err != nil {
+	began := after
+	if after, err = r.refresh(ctx, r.all, before, after); err != nil {
 		r.all = before
 		r.read = time.Time{} // all is read again
-		return err
+		return true, err
 	}
 	r.after = after
 	if !first {
-		return nil
+		return after > began, nil
 	}
 	err = r.readRecords(ctx, r.all) // one query instead of one for each schedule
 	if err != nil {
 		r.all = nil
 	}
-	return err
+	return true, err
 }
 
 // step fires what is due of a schedule.
@@ -236,7 +247,7 @@ func (r *reign) step(ctx context.Context, l *live) error {
 		}
 	}
 	if !l.next.IsZero() && l.next.After(r.now()) && !l.paused() {
-		return nil // as nearly always: thousands of schedules cost next to nothing
+		return nil
 	}
 	of := fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
 	if l.paused() {
