@@ -2,8 +2,8 @@
 // that has one (memory, SQLite, PostgreSQL, Kafka).
 //
 // A version is the store's, never a clock's. Versions of a key rise, also over its removal. [Topic.Put] and
-// [Topic.Delete] may ask for the version that they replace, and every version that was replaced stays in
-// [Topic.History]: it is written there before its successor is, so that no crash leaves a gap.
+// [Topic.Delete] may ask for the version that they replace, and every version stays in [Topic.History]: it is written
+// there once it is stored, and at the latest before its successor is, so that no crash leaves a gap.
 //
 // # Watching
 //

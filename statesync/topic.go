@@ -24,7 +24,7 @@ const AnyVersion = store.AnyVersion
 const (
 	nowPrefix  = "sync/"
 	pastPrefix = "syncpast/"
-	keepPast   = 1024 // versions of a key, besides the newest
+	keepPast   = 1024 // versions of a key
 	headRoom   = 2048 // bytes of an entry that are not the value
 	look       = time.Second / 2
 	refresh    = 30 * time.Second
@@ -212,6 +212,7 @@ func (t *Topic[T]) write(ctx context.Context, key string, next envelope, version
 		if err != nil {
 			return v, err
 		}
+		_ = t.archive(ctx, key, next.N, &put) // else the next write does it
 		v, _, err = t.decode(&put)
 		return v, err
 	}
@@ -224,13 +225,18 @@ type pastHead struct {
 	At      time.Time `json:"at"`
 }
 
-// archive keeps a version that is about to be replaced. To do it twice is as good as once.
+// archive keeps a version in the history: once it is written, in case that something else than a topic writes over it,
+// and, if that failed, before it is replaced.
 func (t *Topic[T]) archive(ctx context.Context, key string, n int64, e *store.Entry) error {
 	head, err := json.Marshal(pastHead{e.Version, e.Writer, e.At})
 	if err != nil {
 		return err
 	}
-	_, err = t.entries.PutState(ctx, t.pastN(key, n), slices.Concat(head, []byte("\n"), e.Value), AnyVersion, t.Writer)
+	text := slices.Concat(head, []byte("\n"), e.Value)
+	if old, err := t.entries.GetState(ctx, t.pastN(key, n)); err == nil && bytes.Equal(old.Value, text) {
+		return nil
+	}
+	_, err = t.entries.PutState(ctx, t.pastN(key, n), text, AnyVersion, t.Writer)
 	if err == nil && n > keepPast {
 		if err = t.entries.DeleteState(ctx, t.pastN(key, n-keepPast), AnyVersion); errors.Is(err, store.ErrNotFound) {
 			err = nil
