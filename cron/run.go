@@ -30,6 +30,13 @@ type leader struct {
 	Seen  int64  `json:"seen"`  // the last sign of a leader
 }
 
+// rival is the lease of another process, and since when it has not been renewed, by this process's clock: that of the
+// store may go back.
+type rival struct {
+	version int64
+	since   time.Time
+}
+
 // reign is the time in which this process leads.
 type reign struct {
 	*Scheduler
@@ -46,6 +53,7 @@ type reign struct {
 
 // Run takes part in the election until ctx ends, and fires while it leads.
 func (s *Scheduler) Run(ctx context.Context) {
+	var other rival
 	for {
 		r := &reign{Scheduler: s}
 		if s.began.Load() == 0 {
@@ -54,7 +62,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 		exist, err := s.any(ctx)
 		ok, wait := false, look
 		if exist {
-			ok, err = r.campaign(ctx)
+			ok, err = r.campaign(ctx, &other)
 		} else {
 			wait = idle
 		}
@@ -80,7 +88,7 @@ func (s *Scheduler) any(ctx context.Context) (bool, error) {
 }
 
 // campaign takes the lease if it is free.
-func (r *reign) campaign(ctx context.Context) (bool, error) {
+func (r *reign) campaign(ctx context.Context, other *rival) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadRenew)
 	defer cancel()
 	now, err := r.present(ctx)
@@ -97,8 +105,10 @@ func (r *reign) campaign(ctx context.Context) (bool, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
-	left := time.UnixMilli(before.Until).Sub(now) // more than a lease has: the clock was set back
-	if before.Owner != "" && left > 0 && left <= leadFor {
+	if e.Version != other.version {
+		*other = rival{e.Version, time.Now()}
+	}
+	if before.Owner != "" && now.UnixMilli() < before.Until && time.Since(other.since) < leadFor {
 		if now.Sub(sign.At) >= leadRenew {
 			_, err = r.entries.PutState(ctx, standbyKey, nil, store.AnyVersion, r.Owner)
 			return false, err
