@@ -235,13 +235,23 @@ func TestPoison(t *testing.T) {
 		if past := must2(numbers.History(ctx, "k"))(t); len(past) != 2 {
 			t.Errorf("the history is %+v", past)
 		}
+		// The same poison is archived as the same version, whoever does it, and however late.
+		e := must2(numbers.entries.PutState(ctx, numbers.key("k"), []byte("no JSON"), AnyVersion, "x"))(t)
+		_, _, n, err := numbers.current(ctx, "k")
+		must(t, 0, err)
+		must(t, 0, numbers.archive(ctx, "k", n, &e))
+		_, _, again, err := numbers.current(ctx, "k")
+		if must(t, 0, err); n != again {
+			t.Errorf("poison is version %d, and %d once that is archived", n, again)
+		}
+		next = must2(numbers.Put(ctx, "k", 2, next.Version))(t)
 		// What was right is not lost with the entry that something else writes over.
 		must2(numbers.entries.PutState(ctx, numbers.key("k"), []byte("no JSON"), AnyVersion, "x"))(t)
 		if v := must2(numbers.Get(ctx, "k"))(t); v.Value != 2 || v.Version != next.Version {
 			t.Errorf("the state is %+v", v)
 		}
 		must2(numbers.Put(ctx, "k", 3, next.Version))(t)
-		if past := must2(numbers.History(ctx, "k"))(t); len(past) != 3 || past[1].Version != next.Version {
+		if past := must2(numbers.History(ctx, "k"))(t); len(past) != 4 || past[1].Version != next.Version {
 			t.Errorf("the history is %+v", past)
 		}
 	})

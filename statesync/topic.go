@@ -133,7 +133,7 @@ func (t *Topic[T]) current(ctx context.Context, key string) (v Value[T], e store
 		return v, e, n, nil
 	}
 	t.poison(&e, bad)
-	versions, last, err := t.versions(ctx, key)
+	versions, next, err := t.versions(ctx, key, e.Version)
 	if err != nil {
 		return v, e, 0, err
 	}
@@ -141,7 +141,7 @@ func (t *Topic[T]) current(ctx context.Context, key string) (v Value[T], e store
 	if len(versions) > 0 {
 		v = versions[len(versions)-1]
 	}
-	return v, e, max(n, last+1), nil
+	return v, e, cmp.Or(n, next), nil
 }
 
 // Get returns a value; [store.ErrNotFound] if there is none.
@@ -245,9 +245,10 @@ func (t *Topic[T]) archive(ctx context.Context, key string, n int64, e *store.En
 	return err
 }
 
-// versions are the archived ones that can be decoded, the oldest first; last is the count of the newest of all.
-func (t *Topic[T]) versions(ctx context.Context, key string) (all []Value[T], last int64, err error) {
-	byVersion := map[int64]Value[T]{} // a page may repeat one
+// versions are the archived ones that can be decoded, the oldest first; n is the count of one of all, or the next one if
+// it is not there. Without that, a process that comes late would archive it as another one.
+func (t *Topic[T]) versions(ctx context.Context, key string, of int64) (all []Value[T], n int64, err error) {
+	last, byVersion := int64(0), map[int64]Value[T]{} // a page may repeat one
 	for e, err := range t.entries.ListState(ctx, t.past(key), 0) {
 		if err != nil {
 			return nil, 0, err
@@ -257,8 +258,9 @@ func (t *Topic[T]) versions(ctx context.Context, key string) (all []Value[T], la
 		if json.Unmarshal(line, &head) != nil {
 			continue
 		}
-		if n, err := strconv.ParseInt(strings.TrimPrefix(e.Key, t.past(key)), 10, 64); err == nil {
-			last = max(last, n)
+		count, err := strconv.ParseInt(strings.TrimPrefix(e.Key, t.past(key)), 10, 64)
+		if last = max(last, count); err == nil && head.Version == of {
+			n = count
 		}
 		was := store.Entry{Key: t.key(key), Value: text, Version: head.Version, Writer: head.Writer, At: head.At}
 		if v, _, err := t.decode(&was); err == nil {
@@ -269,7 +271,7 @@ func (t *Topic[T]) versions(ctx context.Context, key string) (all []Value[T], la
 		all = append(all, v)
 	}
 	slices.SortFunc(all, func(a, b Value[T]) int { return cmp.Compare(a.Version, b.Version) })
-	return all, last, nil
+	return all, cmp.Or(n, last+1), nil
 }
 
 // History returns the versions of a value, the newest first: the last thousand at least.
@@ -278,7 +280,7 @@ func (t *Topic[T]) History(ctx context.Context, key string) ([]Value[T], error) 
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := t.versions(ctx, key)
+	all, _, err := t.versions(ctx, key, 0)
 	if err != nil {
 		return nil, err
 	}
