@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,24 @@ func TestClockGoesBack(t *testing.T) {
 		}
 		time.Sleep(4 * time.Minute)
 		r.want(r.history("s"), "02:01:00 fired, 02:02:00 fired, 02:03:00 fired, 02:04:00 fired, 02:05:00 fired")
+	})
+}
+
+// TestResumeWhatWasWrittenPaused: a schedule goes on, unless a file states that it is paused.
+func TestResumeWhatWasWrittenPaused(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.put(Schedule{Name: "s", Every: time.Minute, Paused: true})
+		_, err := r.Declare(r.Context(), "f", []Schedule{{Name: "file", Every: time.Minute, Topic: "t", Paused: true}})
+		r.must(err)
+		stop := r.start("a")
+		time.Sleep(90 * time.Second)
+		r.must(r.Resume(r.Context(), "s"))
+		if err := r.Resume(r.Context(), "file"); !errors.Is(err, store.ErrConflict) {
+			t.Errorf("a pause of the file is resumed: %v", err)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		r.want(r.history("s")+r.history("file"), "00:02:00 fired")
 	})
 }
 

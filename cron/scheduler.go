@@ -200,8 +200,18 @@ type pause struct {
 // Pause stops a schedule until [Scheduler.Resume], whatever becomes of it meanwhile. Its ticks are not missed.
 func (s *Scheduler) Pause(ctx context.Context, name string) error { return s.setPause(ctx, name, true) }
 
-// Resume ends a pause.
+// Resume ends a pause, also one that the schedule was written with; [store.ErrConflict] if that is what a file states.
 func (s *Scheduler) Resume(ctx context.Context, name string) error {
+	l, err := s.get(ctx, name)
+	if err == nil && l.def.Paused {
+		if err = s.ours(ctx, name); err == nil {
+			l.def.Paused = false
+			_, err = s.write(ctx, l.def.Schedule, "")
+		}
+	}
+	if err != nil {
+		return err
+	}
 	return s.setPause(ctx, name, false)
 }
 

@@ -245,8 +245,8 @@ func (t *Topic[T]) archive(ctx context.Context, key string, n int64, e *store.En
 	return err
 }
 
-// versions are the archived ones that can be decoded, the oldest first; n is the count of one of all, or the next one if
-// it is not there. Without that, a process that comes late would archive it as another one.
+// versions are the archived ones that can be decoded, the oldest first; n is the count of one of all, or the next one
+// if it is not there. Without that, a process that comes late would archive it as another one.
 func (t *Topic[T]) versions(ctx context.Context, key string, of int64) (all []Value[T], n int64, err error) {
 	last, byVersion := int64(0), map[int64]Value[T]{} // a page may repeat one
 	for e, err := range t.entries.ListState(ctx, t.past(key), 0) {
