@@ -30,7 +30,7 @@ func (s *session) source(path string) (config.Source, error) {
 		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err,
 			next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
-	src.CheckStore, src.Kinds = checkStore, serve.Kinds()
+	src.CheckStore, src.Kinds = checkStore, s.kinds()
 	src.Getenv, src.Mask = s.Getenv, redact.URL
 	src.Flags = map[string]string{}
 	if s.storeURL != "" {

@@ -15,11 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/observe/figures"
 	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/observe/trace"
 	"github.com/pawl-dev/pawl/open"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -53,6 +55,15 @@ type session struct {
 	log       *logs.Log     // of a daemon
 	pipes     []*logs.Pipe  // of a command that must not wait for who reads its output
 	out       *bufio.Writer
+
+	kindsOnce sync.Once
+	allKinds  []*pipeline.Kind
+}
+
+// kinds are those of all pipelines. They are made once: a daemon reads its file each second, and needs them for that.
+func (s *session) kinds() []*pipeline.Kind {
+	s.kindsOnce.Do(func() { s.allKinds = serve.Kinds() })
+	return s.allKinds
 }
 
 func newSession(version string, sys System) *session {
