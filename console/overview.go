@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
@@ -135,7 +134,7 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 // lateFor is how late a tick may be, and how long a limit may let nothing through, before somebody should know.
 const lateFor = 30 * time.Second
 
-// lateSchedules are those whose next tick is due since long.
+// lateSchedules are those with a tick that is overdue for long.
 func lateSchedules(v *view) (all []finding) {
 	var known []operate.Schedule
 	if _, err := v.cached(&known, url.Values{"limit": {"1000"}}, "/schedules"); err != nil {
@@ -143,13 +142,8 @@ func lateSchedules(v *view) (all []finding) {
 	}
 	for i := range known {
 		s := &known[i]
-		every, _ := time.ParseDuration(s.Every) // empty: it has an expression
-		times, err := (&cron.Schedule{Cron: s.Cron, Every: every, Zone: s.Zone}).Times()
-		if err != nil || s.State != "active" || s.LastTick == nil {
-			continue
-		}
-		if due := times.Next(*s.LastTick); !due.IsZero() && v.Now.Sub(due) > lateFor {
-			all = append(all, finding{Bad: true, What: s.Name + ": " + v.T("its tick of %s has not fired", utc(due)),
+		if s.Overdue > lateFor.Seconds() {
+			all = append(all, finding{Bad: true, What: s.Name + ": " + v.T("a tick is overdue for %s", span(s.Overdue)),
 				Runbook: "PawlScheduleStandsStill", Link: v.URL("/schedules/%s", s.Name)})
 		}
 	}

@@ -259,22 +259,15 @@ func (r *reign) step(ctx context.Context, l *live) error {
 	if !l.next.IsZero() && l.next.After(r.now()) && !l.paused() {
 		return nil
 	}
-	of := fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
-	if l.paused() {
-		of = "paused"
-	}
 	if l.next.IsZero() || l.paused() {
-		if l.record.Of != of || l.outside.At > l.record.Cursor {
-			l.record.Cursor = max(l.record.Cursor, l.since.Unix(), l.outside.At)
-		}
+		before := l.record.Of
+		l.record.Cursor, l.record.Of = l.dealtWith().Unix(), l.of()
 		if l.paused() {
-			if l.record.Of == of {
+			if l.record.Of == before {
 				return nil
 			}
-			l.record.Of = of // so that the ticks until the resumption are left out
-			return r.save(ctx, l)
+			return r.save(ctx, l) // so that the ticks until the resumption are left out
 		}
-		l.record.Of = of
 		l.next = l.times.Next(time.Unix(l.record.Cursor, 0))
 	}
 	for !l.next.IsZero() && !l.next.After(r.now()) {

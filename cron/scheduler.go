@@ -325,6 +325,23 @@ type live struct {
 
 func (l *live) paused() bool { return l.def.Paused || l.outside.Paused }
 
+// of is what the cursor of the record counts in.
+func (l *live) of() string {
+	if l.paused() {
+		return "paused"
+	}
+	return fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
+}
+
+// dealtWith is the time up to which no tick is due: ticks of other times, and those of a pause, are left out.
+func (l *live) dealtWith() time.Time {
+	cursor := l.record.Cursor
+	if l.record.Of != l.of() || l.outside.At > cursor {
+		cursor = max(cursor, l.since.Unix(), l.outside.At)
+	}
+	return time.Unix(cursor, 0)
+}
+
 // get reads a schedule and its record.
 func (s *Scheduler) get(ctx context.Context, name string) (*live, error) {
 	l := &live{}
@@ -418,6 +435,8 @@ type Status struct {
 	// LastID is the message of the last tick; empty: it had none.
 	LastID string
 	Missed int64 // ticks that were missed and not made up
+	// Overdue is how long ago the first tick was due that no process has dealt with; 0: there is none.
+	Overdue time.Duration
 }
 
 // Status returns a schedule, with a pause from outside as Paused.
@@ -467,6 +486,9 @@ func (l *live) status(now time.Time) Status {
 	status := Status{Schedule: l.def.Schedule, Missed: l.record.Missed}
 	if status.Paused = l.paused(); !status.Paused {
 		status.Next = l.times.Next(now)
+		if due := l.times.Next(l.dealtWith()); !due.IsZero() && due.Before(now) {
+			status.Overdue = now.Sub(due)
+		}
 	}
 	for _, w := range slices.Backward(l.record.Rows) {
 		if w.Action != ActionBackfill {

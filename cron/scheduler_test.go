@@ -495,18 +495,33 @@ func TestOverdue(t *testing.T) {
 		booked := 0
 		s, err := New(r.store, Config{Owner: "a", Booked: func(string, Run) { booked++ }})
 		r.must(err)
+		other, err := New(r.store, Config{})
+		r.must(err)
+		told := func() time.Duration { // by a process that does not fire
+			status, err := other.Status(r.Context(), "s")
+			r.must(err)
+			return status.Overdue
+		}
+		time.Sleep(20 * time.Second)
+		if late := told(); late < 18*time.Second || late > 20*time.Second {
+			t.Errorf("while nobody fires: overdue for %v", late)
+		}
+		r.must(s.Pause(r.Context(), "s"))
+		r.want(told().String(), "0s")
+		r.must(s.Resume(r.Context(), "s"))
+		r.want(told().String(), "0s")
 		ctx, cancel := context.WithCancel(r.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); s.Run(ctx) }()
 		time.Sleep(time.Minute + time.Second/2)
-		if late := s.Overdue(); late < 55*time.Second || late > time.Minute {
-			t.Errorf("overdue for %v", late)
+		if late := s.Overdue(); late < 55*time.Second || late > time.Minute || (told()-late).Abs() > time.Second {
+			t.Errorf("overdue for %v, by another process %v", late, told())
 		}
 		_, err = topics.Declare(r.Context(), store.Declaration{Name: "t", MaxWaiting: new(int64(0))})
 		r.must(err)
 		time.Sleep(5 * time.Second)
-		if late := s.Overdue(); late != 0 || booked < 60 {
-			t.Errorf("overdue for %v, %d ticks", late, booked)
+		if late := s.Overdue(); late != 0 || told() > time.Second || booked < 60 {
+			t.Errorf("overdue for %v, by another process %v, %d ticks", late, told(), booked)
 		}
 		cancel()
 		<-done

@@ -26,6 +26,7 @@ type Schedule struct {
 	LastOutcome string     `json:"last_outcome"`
 	Origin      string     `json:"origin"`
 	Missed      int64      `json:"missed_total"`
+	Overdue     float64    `json:"overdue_seconds"`
 }
 
 // WholeSchedule is a schedule with what it sends, as JSON.
@@ -62,7 +63,7 @@ func FormSchedule(ctx context.Context, s store.Store, c *cron.Status) (Schedule,
 	f := Schedule{
 		Name: c.Name, Cron: c.Cron, Zone: cmp.Or(c.Zone, "UTC"), Topic: c.Topic, State: "active",
 		NextAt: Given(c.Next), LastTick: Given(c.LastTick), LastFiredAt: Given(c.LastAt),
-		Origin: c.Origin, Missed: c.Missed,
+		Origin: c.Origin, Missed: c.Missed, Overdue: c.Overdue.Seconds(),
 	}
 	if c.Every != 0 {
 		f.Every = c.Every.String()
