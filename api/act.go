@@ -109,6 +109,13 @@ type pauseBody struct {
 	reasonBody
 }
 
+func (b *pauseBody) check() error {
+	if !(b.ForSeconds >= 0) {
+		return fault("for_seconds", "is negative")
+	}
+	return nil
+}
+
 type setBody struct {
 	Order           *store.Order `json:"order"`
 	Retry           *string      `json:"retry"`
@@ -121,19 +128,31 @@ type setBody struct {
 	reasonBody
 }
 
+// change is what the body asks for.
+func (b *setBody) change() *operate.TopicChange {
+	span := func(f *float64) *time.Duration {
+		if f == nil {
+			return nil
+		}
+		return new(time.Duration(*f * float64(time.Second)))
+	}
+	return &operate.TopicChange{Order: b.Order, Retry: b.Retry, Park: b.Park, Deadline: span(b.DeadlineSeconds),
+		Ageing: span(b.AgeingSeconds), Retain: span(b.RetainSeconds), MaxWaiting: b.MaxWaiting, IfVersion: b.IfVersion}
+}
+
+func (b *setBody) check() error { return b.change().Validate() }
+
 type editBody struct {
 	Edit   string  `json:"edit"`
 	Body   *string `json:"body"`
 	Reason string  `json:"reason"`
 }
 
-// readOptional reads a body that may be left out.
-func (x *exchange) readOptional(v any) error {
-	data, err := x.body()
-	if err != nil || len(data) == 0 {
-		return err
+func (b *editBody) check() error {
+	if (b.Edit == "") == (b.Body == nil) {
+		return fault("edit", "or body is needed, and not both")
 	}
-	return decode(data, v)
+	return nil
 }
 
 // reason is why something is done: Pawl-Reason goes before the body.
@@ -213,9 +232,6 @@ func onTopic[B any, P reasoned[B]](verb string, do toTopic[B]) func(*exchange) e
 }
 
 func pause(ctx context.Context, x *exchange, t store.Topics, name string, b *pauseBody) error {
-	if !(b.ForSeconds >= 0) {
-		return fault("for_seconds", "is negative")
-	}
 	return t.Pause(ctx, name, seconds(b.ForSeconds), x.caller.name, b.Reason)
 }
 
@@ -228,16 +244,8 @@ func setTopic(ctx context.Context, x *exchange, b *setBody) (e operate.AuditEntr
 	if err != nil {
 		return e, nil, err
 	}
-	span := func(f *float64) *time.Duration {
-		if f == nil {
-			return nil
-		}
-		return new(time.Duration(*f * float64(time.Second)))
-	}
 	e.Target = x.r.PathValue("topic")
-	if _, err := operate.SetTopic(ctx, topics, e.Target, operate.TopicChange{Order: b.Order, Retry: b.Retry,
-		Park: b.Park, Deadline: span(b.DeadlineSeconds), Ageing: span(b.AgeingSeconds), Retain: span(b.RetainSeconds),
-		MaxWaiting: b.MaxWaiting, IfVersion: b.IfVersion}, false); err != nil {
+	if _, err := operate.SetTopic(ctx, topics, e.Target, *b.change(), false); err != nil {
 		return e, nil, err
 	}
 	b.Reason = "" // it has a place of its own in the entry
@@ -345,9 +353,6 @@ func (x *exchange) editLetter(ctx context.Context) (any, error) {
 	var b editBody
 	if err := x.readOptional(&b); err != nil {
 		return nil, err
-	}
-	if (b.Edit == "") == (b.Body == nil) {
-		return nil, fault("edit", "or body is needed, and not both")
 	}
 	if _, err := x.letter(ctx); err != nil {
 		return nil, err

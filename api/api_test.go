@@ -62,12 +62,8 @@ func TestAppend(t *testing.T) {
 }
 
 func TestValidation(t *testing.T) {
-	d := serveStore(t, openStore(t, "memory:"), api.Config{})
-	for _, c := range []struct {
-		path, body, kind string
-		status           int
-		fields           string
-	}{
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Access: api.Access{Tokens: tokens}}).as("secret-admin")
+	d.refuses([]refused{
 		{"/v1/topics/mail/messages", `{"body":1}`, "", 422, "body"},
 		{"/v1/topics/mail/messages", `{"body":{"a":1}}`, "", 422, "body"},
 		{"/v1/topics/mail/messages", `{"priority":101,"key":"","nope":1,"delay_seconds":"x"}`, "", 422,
@@ -77,6 +73,9 @@ func TestValidation(t *testing.T) {
 		{"/v1/topics/mail/messages", `"text"`, "", 422, ""},
 		{"/v1/topics/mail/messages", `{"body":"a","json":1}`, "", 422, "json"},
 		{"/v1/topics/mail/messages", `{"unique":{"scope":"s"}}`, "", 422, "unique"},
+		{"/v1/topics/mail/messages", `[{"unique":{"key":1,"for_seconds":"x","nope":1},"priority":-1}]`, "", 422,
+			"[0].priority [0].unique.for_seconds [0].unique.key [0].unique.nope"},
+		{"/v1/topics/no+topic/messages", `{"priority":-1}`, "", 422, "priority topic"},
 		{"/v1/topics/mail/messages", `{"unique_key":"s"}`, "", 422, "unique_key"},
 		{"/v1/topics/mail/messages", `{"topic":"other"}`, "", 422, "topic"},
 		{"/v1/topics/no+topic/messages", `{}`, "", 422, "topic"},
@@ -104,26 +103,68 @@ func TestValidation(t *testing.T) {
 			"settlements[0].nope settlements[0].verdict"},
 		{"/v1/settle", `[]`, "", 422, ""},
 		{"/v1/nothing", `{}`, "", 404, ""},
-	} {
+	})
+	raw := d.post("/v1/topics/no+topic/messages", "x", "Content-Type: text/plain", "Pawl-Delay: soon",
+		"Pawl-Priority: 101", "Pawl-Id: "+strings.Repeat("x", 300), "Pawl-Nope: x")
+	if got := strings.Join(fieldsOf(t, d.want(422, raw)), " "); got != "Pawl-Delay Pawl-Id Pawl-Nope Pawl-Priority topic" {
+		t.Errorf("raw: fields %q", got)
+	}
+	looked := d.get("/v1/messages?nope=1&limit=x&cursor=x&state=x&older_than=x")
+	if got := strings.Join(fieldsOf(t, d.want(422, looked)), " "); got != "cursor limit nope older_than state" {
+		t.Errorf("parameters: fields %q", got)
+	}
+	if got := d.lease(`{"topics":["mail"],"limit":100}`); len(got) != 0 {
+		t.Errorf("an invalid request appended %+v", got)
+	}
+}
+
+// refused is a request that is refused, with the fields that are wrong.
+type refused struct {
+	path, body, kind string
+	status           int
+	fields           string
+}
+
+func (d *door) refuses(requests []refused) {
+	d.t.Helper()
+	for _, c := range requests {
 		name := c.body[:min(len(c.body), 60)]
 		headers := []string{}
 		if c.kind != "" {
 			headers = append(headers, "Content-Type: "+c.kind)
 		}
-		d.with(t).want(c.status, d.post(c.path, c.body, headers...))
+		d.want(c.status, d.post(c.path, c.body, headers...))
 		if c.status != 422 || c.fields == "" {
 			continue
 		}
-		if got := strings.Join(fieldsOf(t, d.post(c.path, c.body, headers...)), " "); got != c.fields {
-			t.Errorf("%s: fields %q, want %q", name, got, c.fields)
+		if got := strings.Join(fieldsOf(d.t, d.post(c.path, c.body, headers...)), " "); got != c.fields {
+			d.t.Errorf("%s: fields %q, want %q", name, got, c.fields)
 		}
 	}
 	d.want(415, d.post("/v1/topics/mail/messages", `{}`, "Content-Encoding: br"))
 	d.want(405, d.ask("DELETE", "/v1/lease", ""))
-	d.want(422, d.post("/v1/topics/mail/messages", "x", "Content-Type: text/plain", "Pawl-Delay: soon"))
-	if got := d.lease(`{"topics":["mail"],"limit":100}`); len(got) != 0 {
-		t.Errorf("an invalid request appended %+v", got)
-	}
+}
+
+// TestInvalidActs: what changes something is refused with everything that is wrong.
+func TestInvalidActs(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Access: api.Access{Tokens: tokens}}).as("secret-admin")
+	d.refuses([]refused{
+		{"/v1/topics/mail/set", `{"nope":1,"park":"x","order":"odd","retry":"odd","deadline_seconds":-1,
+			"ageing_seconds":-1,"retain_seconds":-1,"max_waiting":-1}`, "", 422,
+			"ageing_seconds deadline_seconds max_waiting nope order park retain_seconds retry"},
+		{"/v1/topics/mail/pause", `{"nope":1,"for_seconds":-1}`, "", 422, "for_seconds nope"},
+		{"/v1/dead/x/edit", `{"nope":1}`, "", 422, "edit nope"},
+		{"/v1/dead/x/edit", ``, "", 422, "edit"},
+		{"/v1/dead/replay", `{"nope":1,"rate":-1,"to":"no topic","filter":{"limit":-1,"since":"x","nope":1}}`, "", 422,
+			"filter.limit filter.nope filter.since nope rate to"},
+		{"/v1/dead/discard", `{"rate":-1,"to":"t","edit":"e","keep_attempts":true}`, "", 422,
+			"edit filter keep_attempts rate to"},
+		{"/v1/schedules/s/put", `{"nope":1,"cron":"x","zone":"X","topic":"no topic","priority":101,"overlap":"x","missed":"x",
+			"jitter_seconds":-1,"missed_within_seconds":-1,"body":"b","json":1}`, "", 422,
+			"cron jitter_seconds json missed missed_within_seconds nope overlap priority topic zone"},
+		{"/v1/schedules/s/backfill", `{"nope":1,"rate":-1}`, "", 422, "nope rate since until"},
+		{"/v1/state/t/k/put", `{"nope":1}`, "", 422, "nope value"},
+	})
 }
 
 func TestAccess(t *testing.T) {
@@ -211,6 +252,10 @@ func TestIdempotency(t *testing.T) {
 			t.Errorf("%s, then %s", first, second)
 		}
 		d.want(422, d.post("/v1/settle", `{"settlements":[]}`, "Idempotency-Key: s"))
+		for i, header := range []string{"Pawl-Header-A: 1", "Pawl-Header-A: 2"} {
+			d.want([]int{201, 422}[i], d.post("/v1/topics/raw/messages", "x", "Content-Type: text/plain", "Idempotency-Key: r",
+				header))
+		}
 		if r := d.settle(settle); r[0].Action != "lost" || r[1].Action != "lost" {
 			t.Errorf("a stale token: %+v", r)
 		}

@@ -3,8 +3,8 @@ package api
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -154,8 +154,8 @@ func (x *exchange) drafts(drafts [][]byte, kind string, one bool) ([]pawl.Messag
 		}
 		if len(faults) == 0 {
 			faults = x.unfit(&m)
-		} else if m.Topic == "" && !slices.ContainsFunc(faults, func(f wire.Fault) bool { return f.Field == "topic" }) {
-			faults = append(faults, wire.Fault{Field: "topic", Why: "is missing"})
+		} else if !slices.ContainsFunc(faults, func(f wire.Fault) bool { return f.Field == "topic" }) {
+			faults = append(faults, faultsIn(pawl.ValidTopic(m.Topic))...)
 		}
 		for _, f := range faults {
 			all = append(all, wire.Fault{Field: path + f.Field, Why: f.Why})
@@ -177,11 +177,8 @@ func (x *exchange) unfit(m *pawl.Message) []wire.Fault {
 	if err == nil {
 		err = store.Fit(x.api.store, m)
 	}
-	if err == nil {
-		return nil
-	}
-	if bad, ok := errors.AsType[*pawl.InvalidError](err); ok {
-		return []wire.Fault{{Field: strings.ReplaceAll(bad.Field, " ", "_"), Why: bad.Why}}
+	if faults := faultsIn(err); err == nil || len(faults) > 0 {
+		return faults
 	}
 	return []wire.Fault{{Field: "", Why: err.Error()}}
 }
@@ -214,68 +211,77 @@ func validTrace(s string) bool {
 func (x *exchange) rawMessage(body []byte, kind string) (pawl.Message, error) {
 	m := pawl.Message{Topic: x.r.PathValue("topic"), Body: body}
 	var faults []wire.Fault
-	bad := func(field, why string) { faults = append(faults, wire.Fault{Field: field, Why: why}) }
-	for name, values := range x.r.Header {
-		rest, ours := strings.CutPrefix(name, "Pawl-")
-		if !ours {
+	for _, name := range slices.Sorted(maps.Keys(x.r.Header)) {
+		values := x.r.Header[name]
+		field, ours := strings.CutPrefix(name, "Pawl-")
+		if !ours || field == "Reason" {
 			continue
 		}
-		value := values[0]
-		header, isHeader := strings.CutPrefix(rest, "Header-")
-		if len(values) > 1 {
-			bad(name, "is given more than once")
-			continue
+		why := "is given more than once"
+		if len(values) == 1 {
+			alone := pawl.Message{Topic: "any"}
+			if why = x.setField(&alone, field, values[0]); why == "" {
+				_ = x.setField(&m, field, values[0])
+				for _, f := range x.unfit(&alone) {
+					why = f.Why
+				}
+			}
 		}
-		switch {
-		case isHeader:
-			if m.Headers == nil {
-				m.Headers = map[string]string{}
-			}
-			m.Headers[strings.ToLower(header)] = value
-		case rest == "Id":
-			m.ID = value
-		case rest == "Key":
-			m.Key = []byte(value)
-		case rest == "Unique":
-			m.Unique.Key = value
-		case rest == "Topic" && x.r.PathValue("topic") == "":
-			m.Topic = value
-		case rest == "Priority":
-			n, err := strconv.Atoi(value)
-			if m.Priority = n; err != nil {
-				bad(name, "is not a whole number")
-			}
-		case rest == "Delay":
-			f, err := strconv.ParseFloat(value, 64)
-			if longest := pawl.MaxDelay; err != nil || !(f >= 0 && f <= longest.Seconds()) {
-				bad(name, "is not a number of seconds from 0 to "+strconv.FormatFloat(longest.Seconds(), 'f', -1, 64))
-				break
-			}
-			m.Delay = time.Duration(f * float64(time.Second))
-		case rest == "Retry-For":
-			f, err := strconv.ParseFloat(value, 64)
-			if longest := pawl.MaxDelay; err != nil || !(f > 0 && f <= longest.Seconds()) {
-				bad(name, "is not a number of seconds up to "+strconv.FormatFloat(longest.Seconds(), 'f', -1, 64))
-				break
-			}
-			m.RetryFor(time.Duration(f * float64(time.Second)))
-		case rest == "Reason":
-		default:
-			bad(name, "is not known here")
+		if why != "" {
+			faults = append(faults, wire.Fault{Field: name, Why: why})
 		}
 	}
 	if len(faults) == 0 {
 		faults = x.unfit(&m)
+	} else if x.r.Header.Get("Pawl-Topic") == "" {
+		faults = append(faults, faultsIn(pawl.ValidTopic(m.Topic))...)
 	}
 	if err := invalid(faults); err != nil {
 		return m, err
 	}
 	if kind != "" && m.Headers["content-type"] == "" {
-		if m.Headers == nil {
-			m.Headers = map[string]string{}
-		}
-		m.Headers["content-type"] = x.r.Header.Get("Content-Type")
+		setHeader(&m, "content-type", x.r.Header.Get("Content-Type"))
 	}
 	x.traced(&m)
 	return m, nil
+}
+
+// setField gives a message what the header Pawl-NAME says, or returns what is wrong with that.
+func (x *exchange) setField(m *pawl.Message, name, value string) (why string) {
+	header, isHeader := strings.CutPrefix(name, "Header-")
+	f, err := strconv.ParseFloat(value, 64)
+	longest := pawl.MaxDelay
+	span, inTime := seconds(f), err == nil && f >= 0 && f <= longest.Seconds()
+	switch {
+	case isHeader:
+		setHeader(m, strings.ToLower(header), value)
+	case name == "Id":
+		m.ID = value
+	case name == "Key":
+		m.Key = []byte(value)
+	case name == "Unique":
+		m.Unique.Key = value
+	case name == "Topic" && x.r.PathValue("topic") == "":
+		m.Topic = value
+	case name == "Priority":
+		if m.Priority, err = strconv.Atoi(value); err != nil {
+			return "is not a whole number"
+		}
+	case name == "Delay" && inTime:
+		m.Delay = span
+	case name == "Retry-For" && inTime && span > 0:
+		m.RetryFor(span)
+	case name == "Delay" || name == "Retry-For":
+		return "is not a number of seconds up to " + strconv.FormatFloat(longest.Seconds(), 'f', -1, 64)
+	default:
+		return "is not known here"
+	}
+	return ""
+}
+
+func setHeader(m *pawl.Message, name, value string) {
+	if m.Headers == nil {
+		m.Headers = map[string]string{}
+	}
+	m.Headers[name] = value
 }

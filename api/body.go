@@ -105,7 +105,7 @@ func (p *progress) Read(b []byte) (int, error) {
 	return p.from.Read(b)
 }
 
-// read reads a JSON body into v, a pointer to a struct. Unknown fields and wrong types are all named.
+// read reads a JSON body into v, a pointer to a struct.
 func (x *exchange) read(v any) error {
 	if kind, _, _ := mime.ParseMediaType(x.r.Header.Get("Content-Type")); kind != jsonType {
 		return unsupported("Content-Type is " + strconv.Quote(x.r.Header.Get("Content-Type")) + "; it is " + jsonType)
@@ -117,25 +117,40 @@ func (x *exchange) read(v any) error {
 	return decode(data, v)
 }
 
-// readChecked reads the body, and says everything that is wrong with it at once.
-func (x *exchange) readChecked(v interface{ check() error }) error {
-	err := x.read(v)
-	if p, ok := errors.AsType[*Problem](err); err != nil && (!ok || len(p.Fields) == 0) {
+// readOptional is read for a body that may be left out.
+func (x *exchange) readOptional(v any) error {
+	data, err := x.body()
+	if err != nil {
 		return err
 	}
-	return together(err, v.check())
+	if len(data) == 0 {
+		data = []byte("{}")
+	}
+	return decode(data, v)
 }
 
 const jsonType = "application/json"
 
+// decode reads a JSON document into v, a pointer to a struct. It reports everything that is wrong at once: unknown
+// fields, wrong types, and the values that a method check of v reports.
 func decode(data []byte, v any) error {
+	err := readFields(data, v)
+	p, ok := errors.AsType[*Problem](err)
+	checked, checks := v.(interface{ check() error })
+	if !checks || err != nil && (!ok || len(p.Fields) == 0) {
+		return err
+	}
+	return together(err, checked.check())
+}
+
+func readFields(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err == nil {
 		if _, err = d.Token(); errors.Is(err, io.EOF) && bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 			if bytes.Contains(data, []byte("null")) { // a field may be null, an item of an array may not
-				return invalid(faultsIn(data, reflect.TypeOf(v).Elem(), ""))
+				return invalid(faultsWithin(data, reflect.TypeOf(v).Elem(), ""))
 			}
 			return nil
 		}
@@ -143,15 +158,15 @@ func decode(data []byte, v any) error {
 	if !json.Valid(data) {
 		return malformed("the body is not a JSON document")
 	}
-	if faults := faultsIn(data, reflect.TypeOf(v).Elem(), ""); len(faults) > 0 {
+	if faults := faultsWithin(data, reflect.TypeOf(v).Elem(), ""); len(faults) > 0 {
 		_ = json.Unmarshal(data, v) // the rest is read, to be checked
 		return invalid(faults)
 	}
 	return fault("", "is not valid")
 }
 
-// faultsIn names what in an object does not fit the fields of a struct.
-func faultsIn(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
+// faultsWithin names what in an object does not fit the fields of a struct.
+func faultsWithin(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(data, &fields) != nil || fields == nil {
 		return []wire.Fault{{Field: path, Why: "must be an object"}}
@@ -178,7 +193,7 @@ func faultsOf(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
 	switch {
 	case string(data) == "null":
 	case t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]():
-		return faultsIn(data, t, path)
+		return faultsWithin(data, t, path)
 	case t.Kind() == reflect.Slice && t != reflect.TypeFor[json.RawMessage]():
 		if json.Unmarshal(data, &items) != nil {
 			return []wire.Fault{{Field: path, Why: "must be an array"}}

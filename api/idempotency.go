@@ -7,7 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -32,8 +35,10 @@ func (x *exchange) append(msgs []pawl.Message, body []byte) ([]store.Receipt, er
 func (x *exchange) fingerprint(body []byte) [sha256.Size]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", x.r.URL.Path, x.r.Header.Get("Content-Type"))
-	for _, name := range []string{"Id", "Key", "Unique", "Topic", "Priority", "Delay"} {
-		fmt.Fprintf(h, "%q\n", x.r.Header.Get("Pawl-"+name))
+	for _, name := range slices.Sorted(maps.Keys(x.r.Header)) {
+		if strings.HasPrefix(name, "Pawl-") && name != "Pawl-Reason" {
+			fmt.Fprintf(h, "%s %q\n", name, x.r.Header[name])
+		}
 	}
 	_, _ = h.Write(body)
 	return [sha256.Size]byte(h.Sum(nil))

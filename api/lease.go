@@ -90,7 +90,7 @@ func seconds(f float64) time.Duration {
 // leaseMessages is POST /v1/lease.
 func (x *exchange) leaseMessages() error {
 	var q leaseRequest
-	if err := x.readChecked(&q); err != nil {
+	if err := x.read(&q); err != nil {
 		return err
 	}
 	if err := x.needTopic(q.Topics...); err != nil {
@@ -266,7 +266,7 @@ func (q *extendRequest) check() error {
 // extendLeases is POST /v1/extend.
 func (x *exchange) extendLeases() error {
 	var q extendRequest
-	if err := x.readChecked(&q); err != nil {
+	if err := x.read(&q); err != nil {
 		return err
 	}
 	ctx, cancel := x.call()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -263,15 +262,9 @@ func (x *exchange) peek(ctx context.Context) (iter.Seq2[operate.Message, error],
 	return formed(x, operate.Upcoming(ctx, look, topic, p.limit), operate.FormMessage), nil
 }
 
-var states = []store.State{"", store.Waiting, store.Delayed, store.Leased, store.IsDead, store.Acked}
-
 func (x *exchange) listMessages(ctx context.Context) (iter.Seq2[operate.Message, error], error) {
 	q := &query{exchange: x}
-	f := store.Filter{Topic: q.text("topic"), State: store.State(q.text("state")), Key: q.key(),
-		OlderThan: q.duration("older_than")}
-	if !slices.Contains(states, f.State) {
-		q.bad("state", "is waiting, delayed, leased, dead or acked")
-	}
+	f := store.Filter{Topic: q.text("topic"), State: q.state(), Key: q.key(), OlderThan: q.duration("older_than")}
 	if f.Topic != "" {
 		q.err = cmp.Or(q.err, x.needTopic(f.Topic))
 	}

@@ -20,9 +20,10 @@ func (c *caller) sees(o *operate.Operation) bool {
 }
 
 func (x *exchange) listOperations(ctx context.Context) ([]operate.OperationState, error) {
-	status := x.r.URL.Query().Get("status")
-	if status != "" && !slices.Contains(operate.OperationStatuses(), status) {
-		return nil, fault("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
+	q := &query{exchange: x}
+	status := q.status()
+	if q.err != nil {
+		return nil, q.err
 	}
 	ops, err := operate.OpenOperations(x.api.store)
 	if err != nil {

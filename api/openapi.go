@@ -209,17 +209,31 @@ func (r *route) parameters() []string {
 	return all
 }
 
-// checkQuery refuses parameters that a route does not know, or that are given more than once.
+// checkQuery refuses parameters that a route does not know, that are given more than once, or whose values are wrong.
 func (x *exchange) checkQuery(r *route) error {
 	given := x.r.URL.Query()
 	known := r.parameters()
+	q := &query{exchange: x}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case !slices.Contains(known, name):
-			return fault(name, "is no parameter here")
+			q.bad(name, "is no parameter here")
 		case len(given[name]) > 1 && !slices.Contains([]string{"attr", "arg", "flag"}, name):
-			return fault(name, "is given more than once")
+			q.bad(name, "is given more than once")
+		case name == "since" || name == "until":
+			q.point(name)
+		case name == "older_than":
+			q.duration(name)
+		case name == "resolved" || name == "newest":
+			q.boolean(name)
+		case name == "state":
+			q.state()
+		case name == "status":
+			q.status()
+		case name == "limit" || name == "cursor":
+			_, err := x.page()
+			q.err = together(q.err, err)
 		}
 	}
-	return nil
+	return q.err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -25,6 +26,31 @@ type planBody struct {
 	KeepAttempts bool        `json:"keep_attempts"`
 	Reason       string      `json:"reason"`
 	PlanID       string      `json:"plan_id"`
+
+	kind string // of the operation
+}
+
+func (b *planBody) check() error {
+	if b.PlanID != "" {
+		return nil
+	}
+	var faults []wire.Fault
+	bad := func(wrong bool, field, why string) {
+		if wrong {
+			faults = append(faults, wire.Fault{Field: field, Why: why})
+		}
+	}
+	replay := b.kind == operate.KindReplay
+	bad(b.Filter == nil && len(b.IDs) == 0 && !b.All, "filter", "or ids or all is needed: nothing is selected")
+	bad(b.Filter != nil && b.Filter.Limit < 0, "filter.limit", "is negative")
+	bad(b.Rate != nil && !(*b.Rate > 0), "rate", "is how many a second, above 0")
+	bad(b.Edit != "" && !replay, "edit", "goes with replay")
+	bad(b.KeepAttempts && !replay, "keep_attempts", "goes with replay")
+	bad(b.To != "" && !replay, "to", "goes with replay")
+	if err := pawl.ValidTopic(b.To); b.To != "" && err != nil {
+		bad(true, "to", faultsIn(err)[0].Why)
+	}
+	return invalid(faults)
 }
 
 // planFilter selects dead letters as the flags of the command do.
@@ -63,7 +89,7 @@ const (
 
 // operate plans an operation, or carries out one that was planned.
 func (x *exchange) operate(kind string) error {
-	var b planBody
+	b := planBody{kind: kind}
 	if err := x.read(&b); err != nil {
 		return err
 	}
@@ -76,7 +102,7 @@ func (x *exchange) operate(kind string) error {
 	if b.PlanID != "" {
 		return x.carryOutPlan(ctx, ops, kind, b.PlanID)
 	}
-	sel, err := x.selection(&b, kind)
+	sel, err := x.selection(&b)
 	if err != nil {
 		return err
 	}
@@ -112,23 +138,11 @@ func (x *exchange) operate(kind string) error {
 }
 
 // selection is what a plan is about.
-func (x *exchange) selection(b *planBody, kind string) (sel operate.Selection, err error) {
-	if b.Filter == nil && len(b.IDs) == 0 && !b.All {
-		return sel, fault("filter", "or ids or all is needed: nothing is selected")
-	}
-	if b.Rate != nil && !(*b.Rate > 0) {
-		return sel, fault("rate", "is how many a second, above 0")
-	}
-	if kind != operate.KindReplay && (b.To != "" || b.Edit != "" || b.KeepAttempts) {
-		return sel, fault("to", "edit and keep_attempts go with replay")
-	}
+func (x *exchange) selection(b *planBody) (sel operate.Selection, err error) {
 	f := cmp.Or(b.Filter, &planFilter{})
-	if f.Limit < 0 {
-		return sel, fault("filter.limit", "is negative")
-	}
 	sel.IDs = b.IDs
 	sel.Filter = store.DeadFilter{Topic: f.Topic, Kind: pawl.Kind(f.Kind), Reason: f.Reason, Fingerprint: f.Fingerprint,
-		Text: f.Search, Attrs: f.Attrs, Limit: f.Limit, Resolved: new(f.Resolved || kind == operate.KindReopen)}
+		Text: f.Search, Attrs: f.Attrs, Limit: f.Limit, Resolved: new(f.Resolved || b.kind == operate.KindReopen)}
 	if f.Key != "" {
 		sel.Filter.Key = []byte(f.Key)
 	}
@@ -144,7 +158,7 @@ func (x *exchange) selection(b *planBody, kind string) (sel operate.Selection, e
 		err = x.needWhole()
 	}
 	if b.To != "" && err == nil {
-		err = cmp.Or(x.needTopic(b.To), pawl.ValidTopic(b.To))
+		err = x.needTopic(b.To)
 	}
 	return sel, err
 }

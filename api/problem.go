@@ -72,6 +72,10 @@ func invalid(faults []wire.Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
+	return invalidRequest(faults)
+}
+
+func invalidRequest(faults []wire.Fault) *Problem {
 	detail := faults[0].Field + " " + faults[0].Why
 	if n := len(faults); n > 1 {
 		detail += " (and " + strconv.Itoa(n-1) + " more)"
@@ -83,10 +87,10 @@ func invalid(faults []wire.Fault) error {
 // together is what cannot be read of a request, and what else is wrong with it.
 func together(unread, wrong error) error {
 	a, ok := errors.AsType[*Problem](unread)
-	b, also := errors.AsType[*Problem](wrong)
-	if !ok || !also || len(a.Fields) == 0 {
+	if !ok || wrong == nil || len(a.Fields) == 0 {
 		return cmp.Or(unread, wrong)
 	}
+	b := problemOf(wrong)
 	all := slices.Clone(a.Fields)
 	for _, f := range b.Fields {
 		if !slices.ContainsFunc(a.Fields, func(known wire.Fault) bool {
@@ -97,6 +101,30 @@ func together(unread, wrong error) error {
 		}
 	}
 	return invalid(all)
+}
+
+// spans are fields that have their unit in their name here.
+var spans = []string{"deadline", "ageing", "retain", "delay", "every", "jitter", "missed_within"}
+
+// faultsIn are the fields that an error names, as a request calls them.
+func faultsIn(err error) (all []wire.Fault) {
+	if many, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok {
+		for _, e := range many.Unwrap() {
+			all = append(all, faultsIn(e)...)
+		}
+		return all
+	}
+	if bad, ok := errors.AsType[*pawl.InvalidError](err); ok {
+		field := strings.ReplaceAll(bad.Field, " ", "_")
+		if slices.Contains(spans, field) {
+			field += "_seconds"
+		}
+		all = append(all, wire.Fault{Field: field, Why: bad.Why})
+	}
+	return all
 }
 
 // maxFaults bounds the faults of an answer.
@@ -112,13 +140,12 @@ func problemOf(err error) *Problem {
 	}
 	p := &Problem{Detail: err.Error(), Next: store.Hint(err)}
 	full, isFull := errors.AsType[*store.TopicFullError](err)
-	bad, isBad := errors.AsType[*pawl.InvalidError](err)
+	faults := faultsIn(err)
 	switch {
 	case isFull:
 		p.Status, p.Title, p.after = http.StatusTooManyRequests, "topic is full", full.RetryAfter
-	case isBad:
-		p.Status, p.Title = http.StatusUnprocessableEntity, "invalid request"
-		p.Fields = []wire.Fault{{Field: bad.Field, Why: bad.Why}}
+	case len(faults) > 0:
+		return invalidRequest(faults)
 	case errors.Is(err, store.ErrNotFound):
 		p.Status, p.Title = http.StatusNotFound, "not found"
 	case errors.Is(err, store.ErrConflict):

@@ -3,11 +3,13 @@ package api
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -96,6 +98,24 @@ func (q *query) boolean(name string) bool {
 		q.bad(name, "is true or false")
 		return false
 	}
+}
+
+var states = []store.State{"", store.Waiting, store.Delayed, store.Leased, store.IsDead, store.Acked}
+
+func (q *query) state() store.State {
+	s := store.State(q.text("state"))
+	if !slices.Contains(states, s) {
+		q.bad("state", "is waiting, delayed, leased, dead or acked")
+	}
+	return s
+}
+
+func (q *query) status() string {
+	s := q.text("status")
+	if s != "" && !slices.Contains(operate.OperationStatuses(), s) {
+		q.bad("status", "is one of "+strings.Join(operate.OperationStatuses(), ", "))
+	}
+	return s
 }
 
 func (q *query) dead() (store.DeadFilter, error) {

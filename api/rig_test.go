@@ -224,7 +224,7 @@ func (d *door) settle(body string, headers ...string) []result {
 	return got.Results
 }
 
-func fieldsOf(t *testing.T, a answer) (names []string) {
+func fieldsOf(t testing.TB, a answer) (names []string) {
 	t.Helper()
 	var p api.Problem
 	a.into(t, &p)

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/wire"
@@ -141,12 +139,9 @@ func runSchedule(c *cron.Scheduler, ctx context.Context, name string, b *runBody
 	return c.RunAt(ctx, name, *b.At)
 }
 
-func putSchedule(ctx context.Context, x *exchange, b *scheduleBody) (e operate.AuditEntry, _ any, err error) {
-	e.Target = x.r.PathValue("name")
-	if err := b.invalid(); err != nil {
-		return e, nil, err
-	}
-	s := cron.Schedule{Name: e.Target, Origin: "api", Cron: b.Cron, Every: seconds(b.EverySeconds), Zone: b.Zone,
+// schedule is what the body asks for.
+func (b *scheduleBody) schedule(name string) *cron.Schedule {
+	s := &cron.Schedule{Name: name, Origin: "api", Cron: b.Cron, Every: seconds(b.EverySeconds), Zone: b.Zone,
 		Topic: b.Topic, Priority: b.Priority, Headers: b.Headers, Body: []byte(b.Body), Jitter: seconds(b.JitterSeconds),
 		Overlap: b.Overlap, Missed: b.Missed, MissedWithin: seconds(b.MissedWithinSeconds), Paused: b.Paused}
 	if b.Key != "" {
@@ -155,46 +150,44 @@ func putSchedule(ctx context.Context, x *exchange, b *scheduleBody) (e operate.A
 	if len(b.JSON) > 0 {
 		s.Body = b.JSON
 	}
+	return s
+}
+
+func (b *scheduleBody) check() error {
+	err := b.schedule("any").Validate(time.Now())
+	if b.Body != "" && len(b.JSON) > 0 {
+		err = together(fault("json", "is given beside body"), err)
+	}
+	return err
+}
+
+func putSchedule(ctx context.Context, x *exchange, b *scheduleBody) (e operate.AuditEntry, _ any, err error) {
+	e.Target = x.r.PathValue("name")
+	s := b.schedule(e.Target)
 	c, err := x.scheduler()
 	if err == nil {
-		err = c.Put(ctx, s)
-	}
-	if bad, ok := errors.AsType[*pawl.InvalidError](err); ok {
-		switch bad.Field {
-		case "every", "jitter", "missed_within":
-			bad.Field += "_seconds"
-		}
+		err = c.Put(ctx, *s)
 	}
 	e.Change = cmp.Or(s.Cron, "every "+s.Every.String()) + " " + s.Zone
 	return e, later(func() (any, error) { return x.showSchedule(ctx) }), err
 }
 
-// invalid is what no schedule can hold.
-func (b *scheduleBody) invalid() error {
-	var all []wire.Fault
-	for _, span := range []struct {
-		field string
-		value float64
-	}{{"every_seconds", b.EverySeconds}, {"jitter_seconds", b.JitterSeconds},
-		{"missed_within_seconds", b.MissedWithinSeconds}} {
-		if !(span.value >= 0) {
-			all = append(all, wire.Fault{Field: span.field, Why: "is negative"})
+func (b *backfillBody) check() error {
+	var faults []wire.Fault
+	for _, f := range []struct {
+		wrong      bool
+		field, why string
+	}{{b.Since == nil, "since", "is missing"}, {b.Until == nil, "until", "is missing"},
+		{b.Rate != nil && !(*b.Rate > 0), "rate", "is how many a second, above 0"}} {
+		if f.wrong {
+			faults = append(faults, wire.Fault{Field: f.field, Why: f.why})
 		}
 	}
-	if b.Body != "" && len(b.JSON) > 0 {
-		all = append(all, wire.Fault{Field: "json", Why: "is given beside body"})
-	}
-	return invalid(all)
+	return invalid(faults)
 }
 
 func backfillSchedule(ctx context.Context, x *exchange, b *backfillBody) (e operate.AuditEntry, _ any, err error) {
 	e.Target = x.r.PathValue("name")
-	switch {
-	case b.Since == nil || b.Until == nil:
-		return e, nil, fault("since", "and until are needed")
-	case b.Rate != nil && !(*b.Rate > 0):
-		return e, nil, fault("rate", "is how many a second, above 0")
-	}
 	c, err := x.scheduler()
 	if err != nil {
 		return e, nil, err

@@ -123,7 +123,7 @@ func (s *settlement) check(path string, faults *[]wire.Fault) {
 // settleDeliveries is POST /v1/settle.
 func (x *exchange) settleDeliveries() error {
 	var q settleRequest
-	if err := x.readChecked(&q); err != nil {
+	if err := x.read(&q); err != nil {
 		return err
 	}
 	id, err := x.idempotency("settle")

@@ -18,6 +18,13 @@ type stateBody struct {
 	versionBody
 }
 
+func (b *stateBody) check() error {
+	if len(b.Value) == 0 {
+		return fault("value", "is missing")
+	}
+	return nil
+}
+
 type versionBody struct {
 	IfVersion *int64 `json:"if_version"`
 	reasonBody
@@ -68,9 +75,6 @@ func (x *exchange) showShared(ctx context.Context) (any, error) {
 }
 
 func putState(ctx context.Context, x *exchange, b *stateBody) (operate.AuditEntry, any, error) {
-	if len(b.Value) == 0 {
-		return operate.AuditEntry{}, nil, fault("value", "is missing")
-	}
 	if check := x.api.config.Rooms.CheckState; check != nil {
 		if err := check(x.r.PathValue("topic"), b.Value); err != nil {
 			return operate.AuditEntry{}, nil, fault("value", "is refused: "+err.Error())

@@ -30,10 +30,11 @@ func Cron(expr, zone string) (*Times, error) {
 
 // Every returns the times that are a multiple of d after 1970-01-01T00:00Z, in a zone.
 func Every(d time.Duration, zone string) (*Times, error) {
-	if d < time.Second || d%time.Second != 0 || d > years*366*24*time.Hour {
-		return nil, pawl.Invalid("every", "is %v; it goes from 1s to %d years, in whole seconds", d, years)
-	}
 	l, err := loadZone(zone)
+	if d < time.Second || d%time.Second != 0 || d > years*366*24*time.Hour {
+		err = errors.Join(err, pawl.Invalid("every", "is %v; it goes from 1s to %d years, in whole seconds", d, years))
+		return nil, err
+	}
 	return &Times{every: int64(d / time.Second), zone: l}, err
 }
 

@@ -29,6 +29,33 @@ func (c *TopicChange) changes() bool {
 	return rest != TopicChange{}
 }
 
+// Validate reports everything in c that no topic takes, each as a [*pawl.InvalidError].
+func (c *TopicChange) Validate() error {
+	var faults pawl.Faults
+	for _, one := range []TopicChange{{Order: c.Order}, {Retry: c.Retry}, {Deadline: c.Deadline}, {Ageing: c.Ageing},
+		{Retain: c.Retain}, {MaxWaiting: c.MaxWaiting}} {
+		t := store.NewTopic("any")
+		faults.Add(one.apply(&t))
+	}
+	return faults.Err()
+}
+
+// apply changes t, and reports the first thing that is wrong with it then.
+func (c *TopicChange) apply(t *store.Topic) error {
+	set(&t.Order, c.Order)
+	set(&t.Deadline, c.Deadline)
+	set(&t.Ageing, c.Ageing)
+	set(&t.Retain, c.Retain)
+	set(&t.Park, c.Park)
+	set(&t.MaxWaiting, c.MaxWaiting)
+	if c.Retry != nil {
+		if t.Tail = *c.Retry == "tail"; !t.Tail && *c.Retry != "head" {
+			return pawl.Invalid("retry", "is %q; it is head or tail", *c.Retry)
+		}
+	}
+	return t.Validate()
+}
+
 // SetTopic declares a topic whose settings nobody has stated, and alters another; with dry it only says what the
 // settings would be. Without a change it returns the settings.
 func SetTopic(ctx context.Context, topics store.Topics, name string, c TopicChange, dry bool) (store.Topic, error) {
@@ -48,20 +75,12 @@ func SetTopic(ctx context.Context, topics store.Topics, name string, c TopicChan
 			Hint: "look at it: pawl topics set " + name}
 	case !c.changes():
 		return now, nil
-	case c.Retry != nil && *c.Retry != "head" && *c.Retry != "tail":
-		return now, pawl.Invalid("retry", "is %q; it is head or tail", *c.Retry)
+	}
+	if err := c.Validate(); err != nil {
+		return now, err
 	}
 	next := now
-	set(&next.Order, c.Order)
-	set(&next.Deadline, c.Deadline)
-	set(&next.Ageing, c.Ageing)
-	set(&next.Retain, c.Retain)
-	set(&next.Park, c.Park)
-	set(&next.MaxWaiting, c.MaxWaiting)
-	if c.Retry != nil {
-		next.Tail = *c.Retry == "tail"
-	}
-	if err := next.Validate(); err != nil || dry {
+	if err := c.apply(&next); err != nil || dry {
 		return next, err
 	}
 	if now.Version > 0 {

@@ -49,8 +49,8 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 			faults = append(faults, Fault{field, "is given beside " + other})
 			return
 		}
-		if why := alone(field, value, line); why != "" {
-			faults = append(faults, Fault{field, why})
+		if wrong := within(field, value, line); len(wrong) > 0 {
+			faults = append(faults, wrong...)
 		} else if field == "topic" {
 			_ = json.Unmarshal(value, &d.Topic) // it is a text
 		}
@@ -62,6 +62,31 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 		faults = append(faults, Fault{"", "is not valid"})
 	}
 	return d, faults, nil
+}
+
+// within are the faults of a field of a message, those of unique by its own fields.
+func within(field string, value []byte, line bool) (faults []Fault) {
+	whole := alone(field, value, line)
+	if whole == "" {
+		return nil
+	}
+	s := scan(value)
+	if field == "unique" && s.peek() == '{' {
+		s.fields(func(name []byte, _ int) {
+			quoted, _ := json.Marshal(string(name))
+			part := fmt.Appendf(nil, "{%s:%s}", quoted, s.skip())
+			if string(name) != "key" {
+				part = fmt.Appendf(nil, `{"key":"any",%s`, part[1:])
+			}
+			if why := alone(field, part, line); why != "" {
+				faults = append(faults, Fault{field + "." + string(name), why})
+			}
+		})
+	}
+	if len(faults) == 0 {
+		faults = []Fault{{field, whole}}
+	}
+	return faults
 }
 
 // alone says what is wrong with a field of a message.
