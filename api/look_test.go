@@ -3,15 +3,19 @@ package api_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
+	"github.com/pawl-dev/pawl/policy"
 )
 
 // kill makes dead letters of n messages.
@@ -179,6 +183,42 @@ func TestEvents(t *testing.T) {
 	}
 	next(follow("other-1"), "event: gap")
 	next(follow(boot+"-0"), "event: gap")
+}
+
+// told keeps the events of deliveries.
+type told struct {
+	mu  sync.Mutex
+	all []dispatch.Event
+}
+
+func (s *told) Event(e dispatch.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, e)
+}
+
+// TestSettleTellsEvents: what is settled is told as events that the bus of a program accepts.
+func TestSettleTellsEvents(t *testing.T) {
+	sink := &told{}
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Events: sink})
+	trace := strings.Repeat("a", 32)
+	d.post("/v1/topics/e/messages", `[{"body":"1"},{"body":"2"},{"body":"3"}]`,
+		"traceparent: 00-"+trace+"-"+strings.Repeat("b", 16)+"-01")
+	got := d.lease(`{"topics":["e"],"limit":3}`)
+	d.settle(fmt.Sprintf(`{"settlements":[{"token":%q,"verdict":"ack"},{"token":%q,"verdict":"release"},
+		{"token":%q,"verdict":"fail","error":"no"},{"token":"stale","verdict":"ack"}]}`, got[0].Token, got[1].Token,
+		got[2].Token))
+	types := observe.NewEventTypes()
+	phases := []string{}
+	for _, e := range sink.all {
+		if err := types.Check(e.Domain, e.Type, e.Phase); err != nil || e.Topic != "e" || e.TraceID != trace {
+			t.Errorf("%+v: %v", e, err)
+		}
+		phases = append(phases, e.Phase)
+	}
+	if want := []string{dispatch.Completed, policy.Failed, policy.Failed}; !slices.Equal(phases, want) {
+		t.Errorf("phases %v, want %v", phases, want)
+	}
 }
 
 // TestAPIPausesAPipelineAsItsTopics: its topics are paused, and a time below zero is refused as for one topic.

@@ -342,7 +342,7 @@ func (v *verdicts) settle(ctx context.Context) error {
 				continue
 			}
 		} else if v.api.config.Events != nil {
-			v.api.config.Events.Event(v.told[n])
+			v.api.config.Events.Event(v.told[n].Filled())
 		}
 		v.api.workers.settled(t.Owner, t.Fence)
 		woken[t.Topic] = true

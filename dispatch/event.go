@@ -49,23 +49,32 @@ type Event struct {
 	Released bool // the handler gave it back
 }
 
+// Filled returns e with the domain, type and trace that its decision and its delivery state, and the defaults.
+func (e Event) Filled() Event {
+	e.Domain = cmp.Or(e.Decision.Event.Domain, e.Domain, policy.Engine)
+	e.Type = cmp.Or(e.Decision.Event.Type, e.Type, "TaskModel")
+	if e.Delivery != nil {
+		e.TraceID = traceID(e.Delivery.Headers[TraceParent])
+	}
+	return e
+}
+
 // happened emits an event; there must be a sink. An attempt without a decision was
 // given back.
 func (d *events) happened(t *topic, del *pawl.Delivery, phase string, a *policy.Attempt,
 	decision *policy.Decision) {
 	e := Event{Event: t.Event, Topic: t.Name, Delivery: del}
 	if del != nil {
-		e.TraceID, e.Attempt = traceID(del.Headers[TraceParent]), del.Attempt
+		e.Attempt = del.Attempt
 	}
 	if a != nil {
 		e.Err, e.Attempt, e.Released = a.Err, a.Number, decision == nil
 	}
 	if decision != nil {
 		e.Decision = *decision
-		e.Domain, e.Type = cmp.Or(decision.Event.Domain, e.Domain), cmp.Or(decision.Event.Type, e.Type)
 	}
-	e.Domain, e.Type, e.Phase = cmp.Or(e.Domain, policy.Engine), cmp.Or(e.Type, "TaskModel"), phase
-	d.emit(e)
+	e.Phase = phase
+	d.emit(e.Filled())
 }
 
 // emit hands an event to the sink. It contains values of the handler, and a sink that panics at them must not end the
