@@ -109,12 +109,12 @@ func (x *exchange) messages(body []byte) (msgs []pawl.Message, one bool, err err
 		trimmed := bytes.TrimSpace(body)
 		if one = !bytes.HasPrefix(trimmed, []byte("[")); one {
 			drafts = [][]byte{trimmed}
-		} else if drafts, err = wire.Elements(trimmed); err != nil {
+		} else if drafts, err = wire.Elements(trimmed, MaxItems+1); err != nil {
 			return nil, false, malformed(err.Error())
 		}
 	case "application/x-ndjson":
 		for line := range bytes.SplitSeq(body, []byte("\n")) {
-			if line = bytes.TrimSpace(line); len(line) > 0 {
+			if line = bytes.TrimSpace(line); len(line) > 0 && len(drafts) <= MaxItems {
 				drafts = append(drafts, line)
 			}
 		}
@@ -123,7 +123,10 @@ func (x *exchange) messages(body []byte) (msgs []pawl.Message, one bool, err err
 		return []pawl.Message{m}, true, err
 	}
 	if len(drafts) > MaxItems {
-		return nil, one, tooLarge(fmt.Sprintf("%d messages; a request has at most %d", len(drafts), MaxItems))
+		return nil, one, tooLarge(fmt.Sprintf("more than %d messages in a request", MaxItems))
+	}
+	if err := x.hold(int64(len(body))); err != nil { // of which messages are copies
+		return nil, one, err
 	}
 	msgs, err = x.drafts(drafts, kind, one)
 	return msgs, one, err
@@ -133,6 +136,9 @@ func (x *exchange) drafts(drafts [][]byte, kind string, one bool) ([]pawl.Messag
 	topic, now := x.r.PathValue("topic"), time.Now()
 	msgs, all := make([]pawl.Message, 0, len(drafts)), []wire.Fault(nil)
 	for i, data := range drafts {
+		if len(all) > maxFaults {
+			break
+		}
 		path := ""
 		if !one {
 			path = "[" + strconv.Itoa(i) + "]."

@@ -5,17 +5,16 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"reflect"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"maps"
 
 	"github.com/pawl-dev/pawl/internal/wire"
 )
@@ -25,6 +24,7 @@ type budget struct {
 	mu   sync.Mutex
 	most int64
 	used int64
+	left int64 // what was given back since it was collected
 }
 
 // take takes n bytes. A body that is alone may be of any size that a request may have.
@@ -38,10 +38,19 @@ func (b *budget) take(n, have int64) bool {
 	return true
 }
 
+// give gives bytes back. What large bodies leave behind is collected before others come: it would be as much again.
 func (b *budget) give(n int64) {
 	b.mu.Lock()
 	b.used -= n
+	b.left += n
+	collect := b.left > b.most/4
+	if collect {
+		b.left = 0
+	}
 	b.mu.Unlock()
+	if collect {
+		runtime.GC()
+	}
 }
 
 // body reads the body of a request, unpacked.
@@ -51,8 +60,12 @@ func (x *exchange) body() ([]byte, error) {
 		return nil, tooLarge("a request has at most " + strconv.Itoa(MaxBody) + " bytes")
 	}
 	var from io.Reader = &progress{x, r.Body}
+	most := MaxBody + 1 // one more shows that it is too large
 	switch encoding := strings.ToLower(r.Header.Get("Content-Encoding")); encoding {
 	case "", "identity":
+		if r.ContentLength >= 0 {
+			most = int(r.ContentLength) + 1
+		}
 	case "gzip":
 		unpacked, err := gzip.NewReader(from)
 		if err != nil {
@@ -62,25 +75,39 @@ func (x *exchange) body() ([]byte, error) {
 	default:
 		return nil, unsupported("Content-Encoding is " + strconv.Quote(encoding) + "; it is gzip or none")
 	}
-	var buf bytes.Buffer
-	buf.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	var data []byte
 	for {
-		n, err := io.CopyN(&buf, from, 64<<10)
-		if buf.Len() > MaxBody {
+		if len(data) == cap(data) {
+			room := min(max(2*cap(data), 64<<10), most)
+			if most <= MaxBody && cap(data) >= most/8 { // much of it has come: the rest will, too
+				room = most
+			}
+			if err := x.hold(int64(room - cap(data))); err != nil {
+				return nil, err
+			}
+			data = append(make([]byte, 0, room), data...)
+		}
+		n, err := from.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case len(data) > MaxBody:
 			return nil, tooLarge("a request has at most " + strconv.Itoa(MaxBody) + " bytes")
-		}
-		if !x.api.bodies.take(n, x.held) {
-			return nil, &Problem{Status: http.StatusServiceUnavailable, Title: "too many bodies at once",
-				Detail: "other requests have all the room that there is for bodies", after: time.Second}
-		}
-		x.held += n
-		if errors.Is(err, io.EOF) {
-			return buf.Bytes(), nil
-		}
-		if err != nil {
+		case errors.Is(err, io.EOF):
+			return data, nil
+		case err != nil:
 			return nil, x.unread(err)
 		}
 	}
+}
+
+// hold takes n more bytes of the budget, until the request ends.
+func (x *exchange) hold(n int64) error {
+	if !x.api.bodies.take(n, x.held) {
+		return &Problem{Status: http.StatusServiceUnavailable, Title: "too many bodies at once",
+			Detail: "other requests have all the room that there is for bodies", after: time.Second}
+	}
+	x.held += n
+	return nil
 }
 
 // unread is why a body could not be read.
@@ -114,7 +141,7 @@ func (x *exchange) read(v any) error {
 	if err != nil {
 		return err
 	}
-	return decode(data, v)
+	return x.take(data, v)
 }
 
 // readOptional is read for a body that may be left out.
@@ -125,6 +152,18 @@ func (x *exchange) readOptional(v any) error {
 	}
 	if len(data) == 0 {
 		data = []byte("{}")
+	}
+	return x.take(data, v)
+}
+
+// take reads a document into v, if there is room for its values.
+func (x *exchange) take(data []byte, v any) error {
+	values := int64(bytes.Count(data, []byte(",")))
+	if err := x.hold(int64(len(data)) + values*valueSize); err != nil { // texts are copied
+		return err
+	}
+	if values > manyValues && countValues(data, reflect.TypeOf(v)) > mostValues {
+		return tooLarge(fmt.Sprintf("more than %d items in a list, or %d values", MaxItems, mostValues))
 	}
 	return decode(data, v)
 }
@@ -141,6 +180,48 @@ func decode(data []byte, v any) error {
 		return err
 	}
 	return together(err, checked.check())
+}
+
+// Bounds of a document: small values cost a multiple of their text once they are read.
+const (
+	manyValues = 50_000 // from so many on they are counted
+	mostValues = 500_000
+	valueSize  = 256 // bytes
+)
+
+// countValues is how many values of a document are read into a type; a list that is too long counts as too many. A
+// value that is kept as it is written is one.
+func countValues(data []byte, t reflect.Type) (n int) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	n = 1
+	switch {
+	case t == reflect.TypeFor[json.RawMessage](), t == reflect.TypeFor[time.Time]():
+	case t.Kind() == reflect.Struct:
+		known := fieldsOf(t)
+		wire.EachMember(data, func(name string, value []byte) {
+			n++
+			if f := known[name]; f != nil && n <= mostValues {
+				n += countValues(value, f)
+			}
+		})
+	case t.Kind() == reflect.Map:
+		wire.EachMember(data, func(_ string, value []byte) {
+			if n++; n <= mostValues {
+				n += countValues(value, t.Elem())
+			}
+		})
+	case t.Kind() == reflect.Slice:
+		items, _ := wire.Elements(data, MaxItems+1) // what is no list has none
+		if len(items) > MaxItems {
+			return mostValues + 1
+		}
+		for _, item := range items {
+			n += countValues(item, t.Elem())
+		}
+	}
+	return n
 }
 
 func readFields(data []byte, v any) error {
@@ -167,21 +248,23 @@ func readFields(data []byte, v any) error {
 
 // faultsWithin names what in an object does not fit the fields of a struct.
 func faultsWithin(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(data, &fields) != nil || fields == nil {
+	if first := bytes.TrimSpace(data); len(first) == 0 || first[0] != '{' {
 		return []wire.Fault{{Field: path, Why: "must be an object"}}
 	}
 	if path != "" {
 		path += "."
 	}
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		f, ok := fieldOf(t, name)
-		if !ok {
+	known := fieldsOf(t)
+	wire.EachMember(data, func(name string, value []byte) {
+		f := known[name]
+		switch {
+		case len(faults) > maxFaults:
+		case f == nil:
 			faults = append(faults, wire.Fault{Field: path + name, Why: "is not known here"})
-			continue
+		default:
+			faults = append(faults, faultsOf(value, f, path+name)...)
 		}
-		faults = append(faults, faultsOf(fields[name], f, path+name)...)
-	}
+	})
 	return faults
 }
 
@@ -189,19 +272,22 @@ func faultsOf(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	var items []json.RawMessage
 	switch {
 	case string(data) == "null":
 	case t.Kind() == reflect.Struct && t != reflect.TypeFor[time.Time]():
 		return faultsWithin(data, t, path)
 	case t.Kind() == reflect.Slice && t != reflect.TypeFor[json.RawMessage]():
-		if json.Unmarshal(data, &items) != nil {
+		items, err := wire.Elements(data, MaxItems)
+		if err != nil {
 			return []wire.Fault{{Field: path, Why: "must be an array"}}
 		}
 		for i, item := range items {
 			at := path + "[" + strconv.Itoa(i) + "]"
 			if faults = append(faults, faultsOf(item, t.Elem(), at)...); string(item) == "null" {
 				faults = append(faults, wire.Fault{Field: at, Why: "is null"})
+			}
+			if len(faults) > maxFaults {
+				break
 			}
 		}
 	case json.Unmarshal(data, reflect.New(t).Interface()) != nil:
@@ -210,14 +296,15 @@ func faultsOf(data []byte, t reflect.Type, path string) (faults []wire.Fault) {
 	return faults
 }
 
-// fieldOf is the type of a field by its name in JSON.
-func fieldOf(t reflect.Type, name string) (reflect.Type, bool) {
+// fieldsOf are the types of the fields of a struct, by their names in JSON.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	all := map[string]reflect.Type{}
 	for _, f := range reflect.VisibleFields(t) {
-		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
-			return f.Type, true
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			all[name] = f.Type
 		}
 	}
-	return nil, false
+	return all
 }
 
 // jsonKind names what a type is in JSON.

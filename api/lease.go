@@ -253,6 +253,11 @@ func (q *extendRequest) check() error {
 	if len(q.Tokens) > MaxItems {
 		return tooLarge(fmt.Sprintf("%d tokens; a request has at most %d", len(q.Tokens), MaxItems))
 	}
+	for i := range q.Tokens {
+		if len(q.Tokens[i]) > maxToken {
+			return fault(fmt.Sprintf("tokens[%d]", i), "is longer than any that was given out")
+		}
+	}
 	q.by = defaultLease
 	if q.BySeconds != nil {
 		q.by = seconds(*q.BySeconds)

@@ -97,6 +97,7 @@ func (s *settlement) check(path string, faults *[]wire.Fault) {
 	longest := pawl.MaxDelay.Seconds()
 	failed := s.Verdict == verdictFail
 	bad(s.Token == "", "token", "is missing")
+	bad(len(s.Token) > maxToken, "token", "is longer than any that was given out")
 	bad(!slices.Contains([]string{verdictAck, verdictFail, verdictRelease}, s.Verdict), "verdict",
 		"is ack, fail or release")
 	bad(!slices.Contains([]string{"", "transient", "permanent", "throttled"}, s.Class), "class",

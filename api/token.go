@@ -59,6 +59,7 @@ type sealer struct {
 const (
 	sealKey  = "api/key"
 	sealSize = 16
+	maxToken = 128 << 10 // bytes; what is in one, headers included, is shorter
 )
 
 func (s *sealer) get(ctx context.Context) ([]byte, error) {

@@ -16,11 +16,17 @@ type Fault struct {
 	Why   string `json:"why"`
 }
 
+// mostFaults is after how many faults of a message the rest of it is passed over.
+const mostFaults = 1000
+
 // ReadMessage reads a message as the HTTP API takes it, and returns everything that is
 // wrong with it, but for a topic that is missing. A line of a stream may also have what
 // [ParseMessage] takes. The error is an [*Error]: data is no JSON object.
 func ReadMessage(data []byte, line bool) (Draft, []Fault, error) {
 	s := scan(data)
+	if s.invalid != nil {
+		return Draft{}, nil, s.invalid
+	}
 	s.strict = !line
 	var d Draft
 	s.draft(&d)
@@ -45,6 +51,9 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 	var seen fieldSet
 	s.fields(func(name []byte, _ int) {
 		field, value := string(name), s.skip()
+		if len(faults) >= mostFaults {
+			return
+		}
 		if other := seen.add(field); other != "" && string(value) != "null" {
 			faults = append(faults, Fault{field, "is given beside " + other})
 			return
@@ -75,6 +84,9 @@ func within(field string, value []byte, line bool) (faults []Fault) {
 		s.fields(func(name []byte, _ int) {
 			quoted, _ := json.Marshal(string(name))
 			part := fmt.Appendf(nil, "{%s:%s}", quoted, s.skip())
+			if len(faults) >= mostFaults {
+				return
+			}
 			if string(name) != "key" {
 				part = fmt.Appendf(nil, `{"key":"any",%s`, part[1:])
 			}
@@ -113,12 +125,22 @@ func alone(field string, value []byte, line bool) string {
 	return ""
 }
 
-// Elements returns the values of an array as they are written. The error is an [*Error].
-func Elements(data []byte) ([][]byte, error) {
+// Elements returns the values of an array as they are written, the first most ones. The error is an [*Error].
+func Elements(data []byte, most int) ([][]byte, error) {
 	s := scan(data)
 	var all [][]byte
-	s.items(func() { all = append(all, s.skip()) })
+	s.items(func() {
+		if value := s.skip(); len(all) < most {
+			all = append(all, value)
+		}
+	})
 	return all, s.end()
+}
+
+// EachMember calls do with the name and the value of each member of an object. What is none has none.
+func EachMember(data []byte, do func(name string, value []byte)) {
+	s := scan(data)
+	s.fields(func(name []byte, _ int) { do(string(name), s.skip()) })
 }
 
 // Valid reports whether data is one JSON value.

@@ -54,7 +54,7 @@ func invalid(line []byte) *Error {
 		}
 		return &Error{int(bad.Offset), bad.Error()}
 	}
-	for at := 0; !utf8.Valid(line); {
+	for at, bad := 0, !utf8.Valid(line); bad; {
 		r, size := utf8.DecodeRune(line[at:])
 		if r == utf8.RuneError && size == 1 {
 			return &Error{at + 1, fmt.Sprintf("not valid UTF-8 (byte %#02x); give bytes as base64", line[at])}
