@@ -47,7 +47,7 @@ func chart(t *testing.T, values map[string]any) map[string]string {
 			t.Fatal(err)
 		}
 		var out strings.Builder
-		given := map[string]any{"Values": values, "Release": map[string]string{"Name": "jobs"}}
+		given := map[string]any{"Values": values, "Release": map[string]string{"Name": "2026"}}
 		if err := parsed.Execute(&out, given); err != nil {
 			t.Fatal(err)
 		}
@@ -96,6 +96,7 @@ func TestTheChart(t *testing.T) {
 	}
 	const pod, box = "$.spec.template.spec", "$.spec.template.spec.containers[0]"
 	for path, want := range map[string]any{
+		"$.metadata.name":                                 "2026", // a text, as Kubernetes wants it
 		"$.spec.replicas":                                 uint64(2),
 		box + ".image":                                    "pawl:latest",
 		box + ".envFrom[0].secretRef.name":                "keys",
