@@ -85,6 +85,9 @@ func (x *exchange) body() ([]byte, error) {
 			if err := x.hold(int64(room - cap(data))); err != nil {
 				return nil, err
 			}
+			if cap(data) > MaxBody/8 {
+				runtime.GC() // smaller buffers of this body
+			}
 			data = append(make([]byte, 0, room), data...)
 		}
 		n, err := from.Read(data[len(data):cap(data)])
