@@ -25,7 +25,7 @@ func lookRoutes() []route {
 	}
 	return []route{
 		g("/v1/topics", "topics ls", "topics", "List topics", rows((*exchange).listTopics), true),
-		g("/v1/topics/{topic}", "topics set", "topic", "Show a topic", show((*exchange).showTopic), false),
+		g("/v1/topics/{topic}", "topics show", "topic", "Show a topic", show((*exchange).showTopic), false),
 		g("/v1/topics/{topic}/peek", "peek", "topic", "Look at what comes next", list((*exchange).peek), false, "limit"),
 		g("/v1/messages", "messages ls", "messages", "List messages", list((*exchange).listMessages), true,
 			"topic", "state", "key", "older_than", "search", "header", "unique_key"),
@@ -226,7 +226,11 @@ func (x *exchange) showTopic(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x.formTopic(ctx, name)
+	topics, err := part[store.Topics](x)
+	if err != nil {
+		return nil, err
+	}
+	return operate.ShowTopic(ctx, x.api.store, topics, name)
 }
 
 func (x *exchange) formTopic(ctx context.Context, name string) (any, error) {

@@ -47,6 +47,11 @@ func TestLookAndAct(t *testing.T) {
 		d.want(200, d.post("/v1/topics/mail/resume", ``))
 		d.want(200, d.post("/v1/topics/mail/set", `{"max_waiting":1,"retain_seconds":5}`)).into(t, &topic)
 		d.want(409, d.post("/v1/topics/mail/set", `{"max_waiting":1,"if_version":77}`))
+		var shown operate.TopicShown
+		d.want(200, d.get("/v1/topics/mail")).into(t, &shown)
+		if by := shown.Origins["max_waiting"]; !strings.HasPrefix(by, "set by root") || shown.Workers == nil {
+			t.Errorf("shown: %+v", shown)
+		}
 		d.want(409, d.post("/v1/topics/mail/rm", `{}`))
 		d.want(404, d.get("/v1/topics/none"))
 		d.want(404, d.get("/v1/messages/none"))
