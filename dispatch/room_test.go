@@ -48,6 +48,7 @@ func TestRoomBoundsWhatIsClaimed(t *testing.T) {
 		if a, b := stats("a"), stats("b"); a+b < 8 || a+b > 10 || a < 2 || b < 2 { // a probe may bring one more
 			t.Errorf("%d of a and %d of b are claimed, with room for 8", a, b)
 		}
+		equal(t, r.d.Snapshot().Topics[0].Concurrency, 8) // what people are shown as slots
 		lanes.Store(50)
 		r.d.Wake()
 		time.Sleep(10 * time.Second)

@@ -24,7 +24,7 @@ type Snapshot struct {
 type TopicSnapshot struct {
 	Name string
 	// Running handlers, of at most Concurrency; Reserved of these slots are for
-	// the highest priority.
+	// the highest priority. With a Room, Concurrency is how many lanes it welcomes now.
 	Running, Concurrency, Reserved int
 	// Waiting are messages that are claimed and not started.
 	Waiting int
@@ -69,6 +69,10 @@ func (d *watcher) Snapshot() Snapshot {
 			Acked: t.tally.acked, Retried: t.tally.retried, Dead: t.tally.dead,
 			Released: t.tally.released, Lost: t.tally.lost, HeldBack: len(t.held), LimitedBy: t.limited(now),
 			FullTarget: t.fullTarget(), Late: late[t],
+		}
+		if t.Room != nil {
+			lanes, _, _ := t.Room.Lanes()
+			of.Concurrency = min(t.Concurrency, max(lanes, t.running))
 		}
 		for _, l := range t.Limits {
 			of.Limits = append(of.Limits, l.Snapshot())

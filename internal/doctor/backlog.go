@@ -25,7 +25,7 @@ import (
 const (
 	lookedAt   = 200         // messages of each state
 	fewest     = 5           // failures that are worth a word
-	backlogFor = time.Minute // of the oldest, from which failures are why
+	backlogFor = time.Minute // of the oldest, or of the attempts of one message, from which failures are why
 )
 
 // backlog says what holds a topic up, as far as its messages show it, and whether it
@@ -37,7 +37,7 @@ func (d *Doctor) backlog(ctx context.Context, s store.Store, t *store.TopicStats
 	}
 	before := len(d.found)
 	for _, look := range []func(context.Context, store.Store, store.Inspector, *store.TopicStats) error{d.hung,
-		d.failing, d.poison, d.behind, d.hotKey} {
+		d.poison, d.behind, d.failing, d.hotKey} {
 		if err := look(ctx, s, i, t); err != nil {
 			d.say("topic "+t.Name, Unknown, "", "why its messages wait is unknown: %s", brief(err))
 			break
@@ -158,10 +158,11 @@ func (d *Doctor) behind(ctx context.Context, _ store.Store, i store.Inspector, t
 	return nil
 }
 
-// failing looks for what attempts end with, of what waits to be repeated.
+// failing looks for what attempts end with, of what waits to be repeated. A few messages count, too, once one has been
+// failing for a while and nothing else of the topic was found.
 func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, t *store.TopicStats) error {
 	kinds, said := map[string]int{}, map[string]string{}
-	looked, back, backSaid := 0, 0, ""
+	looked, back, backSaid, lasting := 0, 0, "", false
 	for r, err := range i.List(ctx, store.Filter{Topic: t.Name, State: store.Delayed, Limit: lookedAt}) {
 		if err != nil {
 			return err
@@ -178,6 +179,7 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 		case again:
 			kinds[last.Kind]++
 			said[last.Kind] = last.Error
+			lasting = lasting || last.EndedAt.Sub(r.History[0].EndedAt) > backlogFor
 		case cause.Code == store.CauseReleased && cause.By != "":
 			back, backSaid = back+1, cause.By
 		}
@@ -191,7 +193,8 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 		return n >= fewest && (t.OldestWaiting > backlogFor || t.Delayed*int64(n) > all*int64(looked)/2)
 	}
 	check, pause := "topic "+t.Name, fmt.Sprintf("pawl topics pause %s --for 30m", t.Name)
-	if failed >= back && bad(failed) {
+	few := lasting && !slices.ContainsFunc(d.found, func(f Finding) bool { return f.Check == "topic "+t.Name })
+	if failed >= back && (bad(failed) || few) {
 		worst := slices.MaxFunc(slices.Sorted(maps.Keys(kinds)), func(a, b string) int { return kinds[a] - kinds[b] })
 		fix := "fix what fails, see pawl policy explain --kind " + worst
 		if worst == string(pawl.KindDeadline) {

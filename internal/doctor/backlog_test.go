@@ -95,6 +95,39 @@ func TestDoctorNamesWhatHoldsATopicUp(t *testing.T) {
 	}
 }
 
+// TestDoctorNamesAFewThatFail for a while, where nothing else of their topic is wrong: a downstream that is away while
+// little is sent.
+func TestDoctorNamesAFewThatFail(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{})
+		defer func() { _ = s.Close() }()
+		if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", ID: "m"})); err != nil {
+			t.Fatal(err)
+		}
+		for n, want := range []string{"1 are delayed", "attempts fail: 1 of 1 delayed messages wait for a retry"} {
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{Owner: "w", For: time.Minute})
+			if err != nil || len(ds) != 1 {
+				t.Fatal(ds, err)
+			}
+			refused, err := s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: "m",
+				Verdict: store.Retry, After: 2 * time.Minute, Failure: store.Failure{Kind: "Service", Error: "refused"}}))
+			if err != nil || len(refused) > 0 {
+				t.Fatal(refused, err)
+			}
+			d := &Doctor{}
+			stats, err := s.Stats(t.Context(), "t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.topic(t.Context(), s, &stats[0], map[string]bool{"t": true})
+			if len(d.found) != 1 || !strings.Contains(d.found[0].Detail, want) {
+				t.Errorf("after attempt %d: %+v", n+1, d.found)
+			}
+			time.Sleep(2 * time.Minute)
+		}
+	})
+}
+
 // TestDoctorAdvisesNoLongerDeadline than the topic has.
 func TestDoctorAdvisesNoLongerDeadline(t *testing.T) {
 	for deadline, want := range map[time.Duration]string{

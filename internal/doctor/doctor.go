@@ -371,7 +371,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 		d.say(check, Unknown, "", "%d wait; whether a worker serves them is unknown", t.Waiting)
 	}
 	if len(d.found) == before {
-		d.say(check, Well, "", "%d wait, %d are worked on, no dead letters", t.Waiting, t.Leased)
+		d.say(check, Well, "", "%d wait, %d are delayed, %d are worked on, no dead letters", t.Waiting, t.Delayed, t.Leased)
 	}
 }
 
