@@ -149,3 +149,57 @@ func TestFlagsNameTheirValues(t *testing.T) {
 	walk(newSession("v1", System{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
 		Getenv: func(string) string { return "" }}).root())
 }
+
+// TestHelpShowsGlobalFlagsOfUse: the help of a command shows the global flags that it takes, and every command still
+// accepts all of them. Each name in the lists is that of a command.
+func TestHelpShowsGlobalFlagsOfUse(t *testing.T) {
+	run := func(args ...string) string {
+		var out bytes.Buffer
+		if code := Run(t.Context(), "v1", args, System{In: strings.NewReader(""), Out: &out, Err: &out,
+			Getenv: func(string) string { return "" }}); code != 0 {
+			t.Errorf("%q exits with %d: %s", args, code, out.String())
+		}
+		return out.String()
+	}
+	for command, want := range map[string]struct{ has, no string }{
+		"version":     {"--output", "--store --mirror --config --dry-run --yes --auto-migrate"},
+		"topics":      {"", "--store --dry-run --output"},
+		"topics ls":   {"--store --output", "--dry-run --yes"},
+		"topics rm":   {"--store --dry-run --yes", ""},
+		"dead replay": {"--dry-run --yes", ""},
+		"up":          {"--config --dry-run", "--yes"},
+	} {
+		help := run(append(strings.Fields(command), "--help")...)
+		for f := range strings.FieldsSeq(want.has) {
+			if !strings.Contains(help, " "+f) {
+				t.Errorf("%s does not show %s", command, f)
+			}
+		}
+		for f := range strings.FieldsSeq(want.no) {
+			if strings.Contains(help, " "+f+" ") {
+				t.Errorf("%s shows %s", command, f)
+			}
+		}
+	}
+	run("version", "--yes", "--dry-run", "--store", "memory:")
+	paths, verbs := map[string]bool{}, map[string]bool{}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		paths[c.CommandPath()], verbs[c.Name()] = true, true
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newSession("v1", System{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{},
+		Getenv: func(string) string { return "" }}).root())
+	for _, path := range append(storeless, asking...) {
+		if !paths[path] {
+			t.Errorf("there is no %q", path)
+		}
+	}
+	for _, verb := range looking {
+		if !verbs[verb] {
+			t.Errorf("there is no verb %q", verb)
+		}
+	}
+}

@@ -73,6 +73,7 @@ server, or the memory of one process.`,
 	s.completeArguments(root)
 	root.SetHelpCommand(helpCommand())
 	root.CompletionOptions.DisableDefaultCmd = true
+	onlyItsFlags(root)
 	return root
 }
 
