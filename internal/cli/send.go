@@ -188,7 +188,12 @@ func (s *session) tellNewTopic(ctx context.Context, opened store.Store, topic st
 	}
 }
 
-func (s *session) trouble(err error) { s.note("%v; trying again", err) }
+func (s *session) trouble(err error) {
+	if said := err.Error(); said != s.troubled { // once, and not every few seconds of an outage
+		s.troubled = said
+		s.note("%s; trying again for up to five minutes", said)
+	}
+}
 
 // message is the message that the flags describe, without its body.
 func (f *sendFlags) message(topic string) (pawl.Message, error) {

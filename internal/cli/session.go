@@ -48,6 +48,7 @@ type session struct {
 	editorOut io.Writer        // stderr itself, for programs that take the terminal over
 	screen    *terminal.Screen // of stderr, if it is a terminal
 	notes     sync.Mutex
+	troubled  string // what trouble said last
 	opened    store.Store
 	inside    *inside       // of a command that a server carries out for somebody
 	more      []store.Store // besides it

@@ -202,7 +202,8 @@ func (d *Doctor) failing(ctx context.Context, _ store.Store, i store.Inspector, 
 				t.Deadline)
 		}
 		d.tell("PawlRetryStorm", check, Worth,
-			fix+"; more workers only add load; to use up no attempts until it is fixed: "+pause,
+			fix+"; more workers only add load; to use up no attempts until it is fixed: "+pause+
+				"; then: pawl messages run --topic "+t.Name,
 			"attempts fail: %d of %d delayed messages wait for a retry, most of them (%d) after %s%s", failed, looked,
 			kinds[worst], worst, operate.Because(said[worst]))
 	}

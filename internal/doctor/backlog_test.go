@@ -105,7 +105,8 @@ func TestDoctorNamesAFewThatFail(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, want := range []string{"1 are delayed", "attempts fail: 1 of 1 delayed messages wait for a retry"} {
-			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{Owner: "w", For: time.Minute})
+			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}},
+				store.Lease{Owner: "w", For: time.Minute})
 			if err != nil || len(ds) != 1 {
 				t.Fatal(ds, err)
 			}

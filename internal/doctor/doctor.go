@@ -365,14 +365,23 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	}
 	if t.Dead > 0 {
 		d.tell("PawlDeadLetters", check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint",
-			"%d dead letters", t.Dead)
+			"%d dead letter%s", t.Dead, plural(t.Dead))
 	}
 	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
 		d.say(check, Unknown, "", "%d wait; whether a worker serves them is unknown", t.Waiting)
 	}
 	if len(d.found) == before {
-		d.say(check, Well, "", "%d wait, %d are delayed, %d are worked on, no dead letters", t.Waiting, t.Delayed, t.Leased)
+		d.say(check, Well, "", "%d wait, %d are delayed, %d are worked on, no dead letters", t.Waiting, t.Delayed,
+			t.Leased)
 	}
+}
+
+// plural ends the noun of n.
+func plural(n int64) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
 }
 
 // workers looks at who is there, and returns the topics that somebody carries out; nil
