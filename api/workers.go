@@ -115,7 +115,7 @@ func (ws *workers) ask(ctx context.Context, s store.Store, w *worker, q *leaseRe
 
 // solitude reports whether a message waits for solitude, asking the store now and then.
 func (ws *workers) solitude(ctx context.Context, s store.Store, q *leaseRequest) bool {
-	solitary, ok := store.As[store.Solitude](s)
+	solitary, ok := store.As[store.Suspected](s)
 	if !ok {
 		return false
 	}

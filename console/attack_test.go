@@ -160,7 +160,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	r.append("mail", pawl.Message{ID: "live", Key: []byte(evil), Body: []byte(evil),
 		Headers: map[string]string{"h": evil}, Unique: pawl.Unique{Key: evil}})
 	now := time.Now()
-	refused, err := letters.Bury(t.Context(), store.Record{Message: pawl.Message{ID: "dead", Topic: "mail",
+	refused, err := letters.Import(t.Context(), store.Record{Message: pawl.Message{ID: "dead", Topic: "mail",
 		Key: []byte(evil), Body: []byte(`{"<script>alert(1)</script>":"<script>alert(1)</script>"}`),
 		Headers: map[string]string{"h": evil}},
 		State: store.IsDead, DeadAt: now, EnqueuedAt: now, Kind: pawl.Kind("kind<script>alert(1)"), Reason: evil,

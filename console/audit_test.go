@@ -53,7 +53,7 @@ func filled(t *testing.T, s store.Store) {
 		pawl.Message{ID: "delayed", Topic: "mail", Body: []byte("x"), Delay: time.Hour},
 		pawl.Message{ID: "skipped", Topic: "mail", Body: []byte("x")}))
 	if err == nil {
-		_, err = letters.Bury(t.Context(), died("dead-1"), died("dead-2"), died("dead-3"))
+		_, err = letters.Import(t.Context(), died("dead-1"), died("dead-2"), died("dead-3"))
 	}
 	if err == nil {
 		_, err = topics.Declare(t.Context(), store.Declaration{Name: "empty"})

@@ -18,8 +18,8 @@ type claimer struct {
 	runner    *runner
 	settler   *settler
 	watcher   *watcher
-	solitary  store.Solitude // nil: the store has none
-	connected atomic.Bool    // a call of Claim succeeded
+	solitary  store.Suspected // nil: the store has none
+	connected atomic.Bool     // a call of Claim succeeded
 	down      downstream
 	outage    outage
 

@@ -115,7 +115,7 @@ func New(s store.Store, c Config) (*Dispatcher, error) {
 		}
 	}
 	d.inState = OpenRetries(s, d.cfg.Logger)
-	d.solitary, _ = store.As[store.Solitude](s)
+	d.solitary, _ = store.As[store.Suspected](s)
 	d.newDownstream()
 	d.guardObserver()
 	fallback, wrong := policy.NewMatrix(c.Rand)

@@ -26,8 +26,8 @@ const (
 	CanTopics      Capability = "Topics"               // versioned settings, pause
 	CanRemove      Capability = "RemoveTopics"         // topics that are empty are removed
 	CanFigures     Capability = "Figures"              // figures of topics that add up
-	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge, amend, bury
-	CanTriage      Capability = "Triage"               // replay that keeps attempts, letters marked as resolved
+	CanDeadLetters Capability = "DeadLetters"          // list, replay, purge, edit, import
+	CanResolve     Capability = "Resolve"              // replay that keeps attempts, letters marked as resolved
 	CanRepeatBatch Capability = "RepeatBatch"          // batch ids
 	CanWake        Capability = "Wake"                 // wake-up by append, without polling
 	CanState       Capability = "State"                // versioned values by key
@@ -40,7 +40,7 @@ const (
 // AllCapabilities lists them in the order of tables.
 var AllCapabilities = []Capability{
 	CanSurvive, CanProcesses, CanAnyProcess, CanExclusive, CanDeadline, CanPriority, CanDelay,
-	CanUnique, CanEmitAtomic, CanAttempts, CanDeadLetters, CanTriage, CanLookup, CanTopics, CanRemove,
+	CanUnique, CanEmitAtomic, CanAttempts, CanDeadLetters, CanResolve, CanLookup, CanTopics, CanRemove,
 	CanFigures, CanTxAppend, CanRepeatBatch, CanWake, CanState, CanMarks, CanPace, CanResults, CanBound,
 }
 

@@ -60,8 +60,8 @@ func (f *DeadFilter) Shorten(r *Record) {
 	}
 }
 
-// Apply returns the amended message, which shares no memory with the original.
-func (a *Amendment) Apply(m *pawl.Message) error {
+// Apply returns the edited message, which shares no memory with the original.
+func (a *Edit) Apply(m *pawl.Message) error {
 	next := *m
 	if a.Body != nil {
 		next.Body = bytes.Clone(a.Body)

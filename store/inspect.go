@@ -170,8 +170,8 @@ type DeadFilter struct {
 	Attrs map[string]string
 }
 
-// Amendment is a change of a dead letter.
-type Amendment struct {
+// Edit is a change of a dead letter.
+type Edit struct {
 	ID      string
 	Body    []byte            // nil keeps the body as it is
 	Headers map[string]string // added to the existing ones
@@ -179,9 +179,9 @@ type Amendment struct {
 
 // DeadLetters is the optional interface for dead letters. They are complete,
 // and never capped or expired. ReplayKeeping, Resolve and Reopen fail with
-// [ErrUnsupported] in a store without [CanTriage].
+// [ErrUnsupported] in a store without [CanResolve].
 type DeadLetters interface {
-	// Dead yields dead letters, the oldest death first; those that Bury brought
+	// Dead yields dead letters, the oldest death first; those that Import brought
 	// follow in the order in which they came. It reads in pages. Text is looked
 	// for in the reason, the errors of attempts, the id and the values of headers,
 	// and in key and body where they are valid UTF-8. A brief listing leaves out
@@ -199,19 +199,19 @@ type DeadLetters interface {
 	// Purge removes dead letters for good, and returns those that were not there.
 	Purge(ctx context.Context, ids ...string) (refused map[string]error, err error)
 
-	// Amend changes body and headers of dead letters where they are: they stay
-	// dead, and keep everything else. It returns, for those it did not amend, why:
+	// Edit changes body and headers of dead letters where they are: they stay
+	// dead, and keep everything else. It returns, for those it did not edit, why:
 	// [ErrNotFound], [ErrConflict] for a message that is not dead, or a
 	// [pawl.InvalidError] for what no store takes. One call is one transaction.
-	Amend(ctx context.Context, amendments ...Amendment) (refused map[string]error, err error)
+	Edit(ctx context.Context, edits ...Edit) (refused map[string]error, err error)
 
-	// Bury stores dead letters as they are, with their history, reason and time of
+	// Import stores dead letters as they are, with their history, reason and time of
 	// death, and returns, for those it did not store, why: [ErrConflict] where the id
-	// is there, a [pawl.InvalidError] for what no store takes. Bury creates topics that
+	// is there, a [pawl.InvalidError] for what no store takes. Import creates topics that
 	// are not there, with default settings. Buried letters count as appended, and take
 	// no unique key: like all dead letters they take theirs when they are replayed. One
 	// call is one transaction.
-	Bury(ctx context.Context, letters ...Record) (refused map[string]error, err error)
+	Import(ctx context.Context, letters ...Record) (refused map[string]error, err error)
 
 	// ReplayKeeping is [DeadLetters.Replay], except that the count of attempts is kept:
 	// a message that has used up its attempts gets one more. Rescues are counted anew.

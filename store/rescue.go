@@ -68,10 +68,10 @@ func (d Deaths) Until(lease time.Duration) time.Time {
 	return d[len(d)-LastDeaths].At.Add(DeathsWithin * lease)
 }
 
-// Solitude is the optional interface of a store that can tell which topics have
+// Suspected is the optional interface of a store that can tell which topics have
 // messages waiting for solitude. A dispatcher that is always busy would not otherwise
 // know when to make room for them.
-type Solitude interface {
+type Suspected interface {
 	// Solitary returns the first of the topics in which a message waits that a claim of
 	// a lease of that length brings only with [Lease.Alone]; empty if there is none. It
 	// may lag behind by a second.

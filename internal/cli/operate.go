@@ -46,7 +46,7 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 		return err
 	}
 	if o.keep || o.kind == operate.KindResolve || o.kind == operate.KindReopen {
-		if err := store.Need(ops.Store, store.CanTriage, o.kind); err != nil {
+		if err := store.Need(ops.Store, store.CanResolve, o.kind); err != nil {
 			return cannot(err, "%s dead letters this way", o.kind)
 		}
 	}

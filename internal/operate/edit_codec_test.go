@@ -29,7 +29,7 @@ func TestEditOfWhatCannotBeRead(t *testing.T) {
 	now := time.Now().Truncate(time.Millisecond)
 	letter := store.Record{Message: pawl.Message{ID: "a", Topic: "t", Body: noise}, State: store.IsDead,
 		EnqueuedAt: now, DeadAt: now}
-	if refused, err := letters.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
+	if refused, err := letters.Import(t.Context(), letter); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
 	files, _ := filepath.Glob(folder + "/??/??/*")

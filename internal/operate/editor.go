@@ -57,7 +57,7 @@ type editor struct {
 // in the same way, and could not replay.
 func (e *editor) before(ctx context.Context, ids []string) (refused map[string]error, err error) {
 	refused = map[string]error{}
-	var amendments []store.Amendment
+	var edits []store.Edit
 	var entries []AuditEntry
 	for _, id := range ids {
 		r, err := e.Look.Get(ctx, id)
@@ -86,23 +86,23 @@ func (e *editor) before(ctx context.Context, ids []string) (refused map[string]e
 			refused[id] = &pawl.InvalidError{Field: "body", Why: err.Error()}
 			continue
 		}
-		a, entry, err := e.amendment(ctx, &r, body)
+		a, entry, err := e.editOf(ctx, &r, body)
 		if err != nil {
 			return nil, err
 		}
-		amendments, entries = append(amendments, a), append(entries, entry)
+		edits, entries = append(edits, a), append(entries, entry)
 	}
-	no, err := e.amend(ctx, amendments, entries)
+	no, err := e.write(ctx, edits, entries)
 	maps.Copy(refused, no)
 	return refused, err
 }
 
-// amendment is the edit of one letter. What was there is in the audit first, in
+// editOf is the edit of one letter. What was there is in the audit first, in
 // an entry that says nothing of success yet.
-func (e *editor) amendment(ctx context.Context, r *store.Record, body []byte) (store.Amendment, AuditEntry, error) {
+func (e *editor) editOf(ctx context.Context, r *store.Record, body []byte) (store.Edit, AuditEntry, error) {
 	now, err := e.State.Clock(ctx)
 	if err != nil {
-		return store.Amendment{}, AuditEntry{}, err
+		return store.Edit{}, AuditEntry{}, err
 	}
 	entry := AuditEntry{ID: pawl.NewID(), At: now.UTC(), Who: e.who, Action: "edit", Count: 1,
 		OperationID: e.op.ID, Target: r.ID, Change: e.op.Edit, Reason: e.op.Reason}
@@ -111,7 +111,7 @@ func (e *editor) amendment(ctx context.Context, r *store.Record, body []byte) (s
 	} else {
 		entry.original(r.Body)
 	}
-	a := store.Amendment{ID: r.ID, Body: append([]byte{}, body...), Headers: provenance(&r.Message, e.op.ID, e.who, now)}
+	a := store.Edit{ID: r.ID, Body: append([]byte{}, body...), Headers: provenance(&r.Message, e.op.ID, e.who, now)}
 	return a, entry, e.note(ctx, entry)
 }
 
@@ -119,10 +119,10 @@ func (e *editor) note(ctx context.Context, entry AuditEntry) error {
 	return putAudit(ctx, e.State, e.op.ID+"/"+entry.Target, entry)
 }
 
-// amend edits letters, and completes their entries.
-func (e *editor) amend(ctx context.Context, amendments []store.Amendment,
+// write edits letters, and completes their entries.
+func (e *editor) write(ctx context.Context, edits []store.Edit,
 	entries []AuditEntry) (map[string]error, error) {
-	refused, err := e.Letters.Amend(ctx, amendments...)
+	refused, err := e.Letters.Edit(ctx, edits...)
 	if err != nil {
 		return nil, err
 	}
@@ -191,10 +191,10 @@ func EditLetter(ctx context.Context, os *Operations, id, who, how, reason string
 		return false, err
 	}
 	e := &editor{Operations: os, op: &Operation{ID: pawl.NewID(), Edit: how, Reason: reason}, who: who}
-	a, entry, err := e.amendment(ctx, &r, body)
+	a, entry, err := e.editOf(ctx, &r, body)
 	if err != nil {
 		return false, err
 	}
-	refused, err := e.amend(ctx, []store.Amendment{a}, []AuditEntry{entry})
+	refused, err := e.write(ctx, []store.Edit{a}, []AuditEntry{entry})
 	return err == nil && refused[id] == nil, errors.Join(err, refused[id])
 }

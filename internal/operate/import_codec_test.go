@@ -65,7 +65,7 @@ func TestImportOfWhatIsEncoded(t *testing.T) {
 	}
 	first := at("a.db", "?codec=zstd")
 	d, _ := store.As[store.DeadLetters](first)
-	if refused, err := d.Bury(t.Context(), letters...); err != nil || len(refused) > 0 {
+	if refused, err := d.Import(t.Context(), letters...); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
 	for name, s := range map[string]store.Store{

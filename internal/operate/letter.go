@@ -21,7 +21,7 @@ import (
 )
 
 // Letter is a complete dead letter as JSON: what `pawl dead show` prints, with
-// the attempts as they are stored, and what it takes besides to bury it elsewhere
+// the attempts as they are stored, and what it takes besides to import it elsewhere
 // as it was.
 type Letter struct {
 	DeadLetter
@@ -87,7 +87,7 @@ func ParseLetter(line []byte) (r store.Record, err error) {
 	if r, err = l.record(); err != nil {
 		return r, err
 	}
-	_, refused, err := backend.AdmitBury([]store.Record{r})
+	_, refused, err := backend.AdmitImport([]store.Record{r})
 	return r, errors.Join(err, refused[r.ID])
 }
 
@@ -171,7 +171,7 @@ type Imported struct {
 	Refused  int64 `json:"refused"`
 }
 
-// Importer buries dead letters that come as lines of JSON.
+// Importer imports dead letters that come as lines of JSON.
 type Importer struct {
 	Letters store.DeadLetters // nil: the lines are checked only
 	// Into is the store of Letters. If a codec is around it, a line that an export
@@ -192,7 +192,7 @@ type coder interface {
 	Show(ctx context.Context, r store.Record) (store.Record, error)
 }
 
-// Run buries the letters of r, and returns what became of them, in any case.
+// Run imports the letters of r, and returns what became of them, in any case.
 func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err error) {
 	in := lines.NewReader(r)
 	_, encodes := store.As[coder](m.Into)
@@ -201,7 +201,7 @@ func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err err
 	for {
 		line, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return done, m.bury(ctx, batch, &done)
+			return done, m.write(ctx, batch, &done)
 		}
 		if err != nil && !errors.Is(err, lines.ErrTooLong) {
 			return done, fmt.Errorf("read line %d: %w", in.N, err)
@@ -223,7 +223,7 @@ func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err err
 		}
 		// Letters are refused by id, so a batch has an id once.
 		if len(batch) == importItems || size+letter.Size() > importBytes || batched[letter.ID] {
-			if err := m.bury(ctx, batch, &done); err != nil {
+			if err := m.write(ctx, batch, &done); err != nil {
 				return done, err
 			}
 			batch, size = nil, 0
@@ -233,14 +233,14 @@ func (m *Importer) Run(ctx context.Context, r io.Reader) (done Imported, err err
 	}
 }
 
-func (m *Importer) bury(ctx context.Context, batch []store.Record, done *Imported) error {
+func (m *Importer) write(ctx context.Context, batch []store.Record, done *Imported) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	refused := map[string]error{}
 	if m.Letters != nil && len(batch) > 0 {
 		var err error
-		if refused, err = m.Letters.Bury(context.WithoutCancel(ctx), batch...); err != nil {
+		if refused, err = m.Letters.Import(context.WithoutCancel(ctx), batch...); err != nil {
 			return err
 		}
 	}

@@ -337,7 +337,7 @@ func (p *pace) next(now time.Time, n int) time.Time {
 // prepareTriage is prepare of what only some stores can do.
 func (r *Runner) prepareTriage() error {
 	o := r.op
-	if err := store.Need(r.Store, store.CanTriage, "operation "+o.ID); err != nil {
+	if err := store.Need(r.Store, store.CanResolve, "operation "+o.ID); err != nil {
 		return err
 	}
 	t, _ := store.As[store.DeadLetters](r.Store)

@@ -41,7 +41,7 @@ func newMorgue(t *testing.T, n int) *morgue {
 			Reason: "r",
 		}
 	}
-	if refused, err := m.Bury(t.Context(), letters...); err != nil || len(refused) > 0 {
+	if refused, err := m.Import(t.Context(), letters...); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
 	time.Sleep(time.Minute)
@@ -105,9 +105,9 @@ func (m *morgue) PutState(ctx context.Context, key string, value []byte, version
 	return e, err
 }
 
-func (m *morgue) Amend(ctx context.Context, as ...store.Amendment) (refused map[string]error, err error) {
+func (m *morgue) Edit(ctx context.Context, as ...store.Edit) (refused map[string]error, err error) {
 	err = m.live(func() error {
-		refused, err = m.Store.Amend(ctx, as...)
+		refused, err = m.Store.Edit(ctx, as...)
 		return err
 	})
 	return refused, err
@@ -348,7 +348,7 @@ func TestOperationHasOneRunner(t *testing.T) {
 func TestOperationRefusesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMorgue(t, 10)
-		if _, err := m.Store.Amend(t.Context(), store.Amendment{ID: "00002", Body: []byte("no JSON")}); err != nil {
+		if _, err := m.Store.Edit(t.Context(), store.Edit{ID: "00002", Body: []byte("no JSON")}); err != nil {
 			t.Fatal(err)
 		}
 		o := m.plan(t, Selection{})

@@ -280,7 +280,7 @@ func (m *morgue) meddled(t *testing.T, o *Operation, change func(*Operation)) *O
 	return ops
 }
 
-func (s *taking) Amend(ctx context.Context, as ...store.Amendment) (map[string]error, error) {
+func (s *taking) Edit(ctx context.Context, as ...store.Edit) (map[string]error, error) {
 	s.take()
-	return s.morgue.Amend(ctx, as...)
+	return s.morgue.Edit(ctx, as...)
 }

@@ -53,10 +53,10 @@ func TestOperationGoesOnAfterManyRefusals(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const n = 2*maxRefusals + 500
 				m := newMorgue(t, n)
-				var bad []store.Amendment
+				var bad []store.Edit
 				for _, id := range givenIDs(n).IDs {
-					if bad = append(bad, store.Amendment{ID: id, Body: []byte("no JSON")}); len(bad) == 500 {
-						if refused, err := m.Store.Amend(t.Context(), bad...); err != nil || len(refused) > 0 {
+					if bad = append(bad, store.Edit{ID: id, Body: []byte("no JSON")}); len(bad) == 500 {
+						if refused, err := m.Store.Edit(t.Context(), bad...); err != nil || len(refused) > 0 {
 							t.Fatal(refused, err)
 						}
 						bad = nil

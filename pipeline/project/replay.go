@@ -118,7 +118,7 @@ func (r *replay) page(ctx context.Context, letters store.DeadLetters, recs []sto
 	if r.dry || len(recs) == 0 {
 		return nil
 	}
-	marks, changes, ids := make([]pawl.Mark, len(recs)), make([]store.Amendment, len(recs)), make([]string, len(recs))
+	marks, changes, ids := make([]pawl.Mark, len(recs)), make([]store.Edit, len(recs)), make([]string, len(recs))
 	for i := range recs {
 		value, err := json.Marshal(r.letter(&recs[i]))
 		if err != nil {
@@ -130,7 +130,7 @@ func (r *replay) page(ctx context.Context, letters store.DeadLetters, recs []sto
 		if r.keep {
 			headers[keptHeader] = strconv.Itoa(recs[i].Attempts)
 		}
-		changes[i] = store.Amendment{ID: recs[i].ID, Headers: headers}
+		changes[i] = store.Edit{ID: recs[i].ID, Headers: headers}
 	}
 	receipts, err := r.marks.PutMarks(ctx, marks...)
 	if err != nil {
@@ -141,7 +141,7 @@ func (r *replay) page(ctx context.Context, letters store.DeadLetters, recs []sto
 			return receipts[i].Err
 		}
 	}
-	if _, err := letters.Amend(ctx, changes...); err != nil {
+	if _, err := letters.Edit(ctx, changes...); err != nil {
 		return err
 	}
 	at, pause := len(ids), time.Duration(0)

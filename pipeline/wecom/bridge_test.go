@@ -361,7 +361,7 @@ func TestAReplyThatIsGivenUpIsFailed(t *testing.T) {
 	dead, _ := store.As[store.DeadLetters](r.store)
 	letter := store.Record{Message: pawl.Message{ID: "r1", Topic: "kefu.replies", Body: []byte("{}")},
 		State: store.IsDead, Kind: KindBusy, EnqueuedAt: time.Now(), DeadAt: time.Now()}
-	if refused, err := dead.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
+	if refused, err := dead.Import(t.Context(), letter); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
 	if got := r.replies(st, failed); len(got) != 1 || got[0].Class != "busy" || got[0].Errcode != -1 {

@@ -83,7 +83,7 @@ func (in *inbox) keepDead(ctx context.Context, msgs []pawl.Message, why error) e
 			EnqueuedAt: now, DeadAt: now,
 		}
 	}
-	refused, err := dead.Bury(ctx, letters...)
+	refused, err := dead.Import(ctx, letters...)
 	if err != nil {
 		return err
 	}

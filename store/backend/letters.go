@@ -10,12 +10,12 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// AdmitAmend checks an Amend and returns what is refused without reading the letters.
-func AdmitAmend(amendments []store.Amendment) (refused map[string]error, err error) {
+// AdmitEdit checks an Edit and returns what is refused without reading the letters.
+func AdmitEdit(edits []store.Edit) (refused map[string]error, err error) {
 	refused = map[string]error{}
 	size := 0
-	for i := range amendments {
-		a := &amendments[i]
+	for i := range edits {
+		a := &edits[i]
 		m := pawl.Message{Topic: "any"}
 		if err := a.Apply(&m); err != nil {
 			refused[a.ID] = err
@@ -23,17 +23,17 @@ func AdmitAmend(amendments []store.Amendment) (refused map[string]error, err err
 		}
 		size += m.Size()
 	}
-	return refused, admitMany("amend", len(amendments), size)
+	return refused, admitMany("edit", len(edits), size)
 }
 
-// AdmitBury checks a Bury. The letters it returns can be stored: texts are cut and
+// AdmitImport checks an Import. The letters it returns can be stored: texts are cut and
 // cleaned, and missing fields are filled in. Of two with one id the first counts.
-func AdmitBury(letters []store.Record) (fit []store.Record, refused map[string]error, err error) {
+func AdmitImport(letters []store.Record) (fit []store.Record, refused map[string]error, err error) {
 	refused = map[string]error{}
 	seen, size := map[string]bool{}, 0
 	for _, r := range letters {
 		if seen[r.ID] {
-			refused[r.ID] = BuryConflict(r.ID)
+			refused[r.ID] = ImportConflict(r.ID)
 			continue
 		}
 		seen[r.ID] = true
@@ -44,12 +44,12 @@ func AdmitBury(letters []store.Record) (fit []store.Record, refused map[string]e
 		size += r.Size()
 		fit = append(fit, r)
 	}
-	return fit, refused, admitMany("bury", len(letters), size)
+	return fit, refused, admitMany("import", len(letters), size)
 }
 
-// BuryConflict is the error of a letter whose id exists already.
-func BuryConflict(id string) error {
-	return &store.Error{Op: "bury " + id, Code: store.ErrConflict, Err: errors.New("a message with this id is there")}
+// ImportConflict is the error of a letter whose id exists already.
+func ImportConflict(id string) error {
+	return &store.Error{Op: "import " + id, Code: store.ErrConflict, Err: errors.New("a message with this id is there")}
 }
 
 func admitMany(op string, n, size int) error {

@@ -55,7 +55,7 @@ func TestCollectSparesWhatIsElsewhere(t *testing.T) {
 					r = again
 					letter := store.Record{Message: row.Message, State: store.IsDead, EnqueuedAt: time.Now(),
 						DeadAt: time.Now()}
-					r.none(elsewhere.Bury(t.Context(), letter))
+					r.none(elsewhere.Import(t.Context(), letter))
 				}
 				r.age(48*time.Hour, r.file())
 				r.collect(0, codec.Collected{Blobs: 1, Used: 1})
@@ -83,7 +83,7 @@ func TestCollectAndADamagedRow(t *testing.T) {
 	m := keyed("k", []byte("\xff\xff\xff\xff\xff"))
 	m.Topic, m.Headers = "spill.a", map[string]string{spill.HeaderTopic: "a", "pawl-spill-packed": "1"}
 	m.ID = "damaged"
-	r.none(fallback.Bury(t.Context(), store.Record{Message: m, State: store.IsDead, EnqueuedAt: time.Now(),
+	r.none(fallback.Import(t.Context(), store.Record{Message: m, State: store.IsDead, EnqueuedAt: time.Now(),
 		DeadAt: time.Now()}))
 	body := noise(4000, 1)
 	r.put(msg(body))

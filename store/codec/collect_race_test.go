@@ -42,8 +42,8 @@ func (h *hooked) List(ctx context.Context, f store.Filter) iter.Seq2[store.Recor
 	}
 }
 
-// bury lets one message die.
-func (r *rig) bury(inner store.Store, id string) {
+// letDie lets one message die.
+func (r *rig) letDie(inner store.Store, id string) {
 	r.Helper()
 	ds, err := inner.Claim(r.Context(), []store.Want{{Topic: "a", Limit: 1000}}, store.Lease{For: time.Minute})
 	r.must(err)
@@ -56,7 +56,7 @@ func (r *rig) bury(inner store.Store, id string) {
 			}
 		}
 	}
-	r.Fatalf("%d deliveries, and %s cannot be buried", len(ds), id)
+	r.Fatalf("%d deliveries, and %s does not die", len(ds), id)
 }
 
 // TestCollectAndTheDelayed: a delayed message with a key moves to another place of
@@ -90,7 +90,7 @@ func TestCollectAndTheDelayed(t *testing.T) {
 				r.must(err)
 			}}
 			if dead {
-				h.during = append(h.during, func() { r.bury(inner, id) })
+				h.during = append(h.during, func() { r.letDie(inner, id) })
 			}
 			_, err = r.Collect(t.Context(), 0)
 			r.must(err)

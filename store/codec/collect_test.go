@@ -69,13 +69,13 @@ func TestUseMakesYoung(t *testing.T) {
 			d := r.claimed(store.Want{Limit: 1})[0]
 			r.settle(store.Settlement{Token: d.Token, ID: d.ID, Verdict: store.Ack, Emit: []pawl.Message{msg(body)}})
 		},
-		"amend": func(r *rig, id string) {
-			r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: body}))
+		"edit": func(r *rig, id string) {
+			r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Body: body}))
 		},
-		"bury": func(r *rig, id string) {
+		"import": func(r *rig, id string) {
 			letter := r.seen(id)
 			letter.ID = "another"
-			r.none(r.letters().Bury(t.Context(), letter))
+			r.none(r.letters().Import(t.Context(), letter))
 		},
 		"replay": func(r *rig, id string) { r.none(r.letters().Replay(t.Context(), "", id)) },
 	} {

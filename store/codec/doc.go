@@ -19,7 +19,7 @@
 //
 // A message without the header is untouched: one from a program without the codec,
 // one that would not have become smaller, or one whose headers leave no room for it. An
-// amended dead letter keeps the header, or stays without it. So the codec can be turned
+// edited dead letter keeps the header, or stays without it. So the codec can be turned
 // on and off on a store that is in use. Other programs may
 // write the header, too; len= is never left out, and bounds what decoding allocates.
 //
@@ -34,7 +34,7 @@
 // is not mounted or another one, an error of the disk) is released for
 // [Config.Again]. Either is reported to [Config.Report]. A record that cannot be
 // decoded is shown in its encoded form, with a header pawl-codec-sealed that says
-// why; Bury takes it back as it was, and an Amend with a new body makes it
+// why; Import takes it back as it was, and an Edit with a new body makes it
 // readable.
 //
 // # Blobs

@@ -15,7 +15,7 @@ const (
 	// Header is the name of the header that says how to read a body back.
 	Header = "pawl-codec"
 	// SealedHeader is on a record that is shown as it is stored, because it cannot
-	// be decoded; its value says why. Bury stores such a record as it was.
+	// be decoded; its value says why. Import stores such a record as it was.
 	SealedHeader = Header + "-sealed"
 )
 

@@ -91,9 +91,9 @@ func (s *Store) refresh(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// Bury implements [store.DeadLetters]. A letter that bears [SealedHeader] is
+// Import implements [store.DeadLetters]. A letter that bears [SealedHeader] is
 // stored in the encoded form that it has.
-func (l *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+func (l *letters) Import(ctx context.Context, letters ...store.Record) (map[string]error, error) {
 	encoded := slices.Clone(letters)
 	refused := map[string]error{}
 	for i := range encoded {
@@ -103,7 +103,7 @@ func (l *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 			delete(m.Headers, SealedHeader)
 		}
 	}
-	if _, _, err := backend.AdmitBury(encoded); err != nil {
+	if _, _, err := backend.AdmitImport(encoded); err != nil {
 		return nil, err
 	}
 	for i := range encoded {
@@ -119,7 +119,7 @@ func (l *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 			refused[m.ID] = why
 		}
 	}
-	below, err := l.DeadLetters.Bury(ctx, encoded...)
+	below, err := l.DeadLetters.Import(ctx, encoded...)
 	if err == nil && len(refused) > 0 {
 		maps.Copy(below, refused) // the codec's own reasons
 	}

@@ -69,7 +69,7 @@ func TestListingsDecode(t *testing.T) {
 }
 
 // TestSealedGoRoundTheWorld: what cannot be read now is exported as it is stored,
-// buried again, and read when its file is back.
+// imported again, and read when its file is back.
 func TestSealedGoRoundTheWorld(t *testing.T) {
 	r := newRig(t, codec.Config{Offload: 1024})
 	large := noise(9000, 1)
@@ -87,12 +87,12 @@ func TestSealedGoRoundTheWorld(t *testing.T) {
 	}
 	headers := maps.Clone(got[0].Headers)
 	r.none(r.letters().Purge(t.Context(), id))
-	r.none(r.letters().Bury(t.Context(), got...))
+	r.none(r.letters().Import(t.Context(), got...))
 	if !maps.Equal(got[0].Headers, headers) {
 		t.Error("the caller's letter has changed")
 	}
 	if again := r.stored(id); !maps.Equal(again.Headers, stored.Headers) || again.Reason != stored.Reason {
-		t.Fatalf("buried as %v", again.Headers)
+		t.Fatalf("imported as %v", again.Headers)
 	}
 	r.must(os.Rename(file+"-away", file))
 	r.none(r.letters().Replay(t.Context(), "", id))
@@ -112,10 +112,10 @@ func TestBuryEncodes(t *testing.T) {
 	own := msg([]byte("a"))
 	own.ID, own.Headers = "own", map[string]string{codec.Header: "mine"}
 	letters = append(letters, store.Record{Message: own, EnqueuedAt: r.Now(), DeadAt: r.Now()})
-	refused, err := r.letters().Bury(t.Context(), letters[:2]...)
+	refused, err := r.letters().Import(t.Context(), letters[:2]...)
 	r.none(refused, err)
 	r.wrap(codec.Config{})
-	refused, err = r.letters().Bury(t.Context(), letters[2])
+	refused, err = r.letters().Import(t.Context(), letters[2])
 	if r.must(err); len(refused) != 1 || !strings.Contains(refused["own"].Error(), codec.Header) {
 		t.Fatalf("refused %v", refused)
 	}
@@ -140,13 +140,13 @@ func TestAmendEncodes(t *testing.T) {
 			id := r.put(m, msg(before))[0]
 			r.kill()
 			for _, rec := range r.dead(store.DeadFilter{}) {
-				r.none(r.letters().Amend(t.Context(), store.Amendment{ID: rec.ID,
+				r.none(r.letters().Edit(t.Context(), store.Edit{ID: rec.ID,
 					Headers: map[string]string{"b": "2"}}))
 				if now := r.seen(rec.ID); !bytes.Equal(now.Body, before) || now.Headers["b"] != "2" {
 					t.Fatalf("%s: headers %v, %d bytes", from, now.Headers, len(now.Body))
 				}
-				r.none(r.letters().Amend(t.Context(), store.Amendment{ID: rec.ID, Body: after},
-					store.Amendment{ID: rec.ID, Headers: map[string]string{"c": "3"}}))
+				r.none(r.letters().Edit(t.Context(), store.Edit{ID: rec.ID, Body: after},
+					store.Edit{ID: rec.ID, Headers: map[string]string{"c": "3"}}))
 				want := maps.Clone(rec.Headers)
 				if want == nil {
 					want = map[string]string{}
@@ -165,7 +165,7 @@ func TestAmendEncodes(t *testing.T) {
 				t.Fatalf("from %s to %s: stored with %d bytes", from, to, len(in.Body))
 			}
 			for _, name := range []string{codec.Header, codec.SealedHeader} {
-				refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: id,
+				refused, err := r.letters().Edit(t.Context(), store.Edit{ID: id,
 					Headers: map[string]string{name: "mine"}})
 				if r.must(err); len(refused) != 1 || !bytes.Equal(r.seen(id).Body, after) {
 					t.Fatalf("to %s: a header of the codec's is refused with %v", to, refused)
@@ -188,22 +188,22 @@ func TestAmendWithinTheLimits(t *testing.T) {
 		for i := range c.room {
 			headers[strings.Repeat("h", i+1)] = "v"
 		}
-		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: headers}))
+		r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Headers: headers}))
 		if now := r.seen(id); !bytes.Equal(now.Body, c.body) || !maps.Equal(now.Headers, headers) {
 			t.Fatalf("%d headers, %d bytes", len(now.Headers), len(now.Body))
 		}
-		for _, a := range []store.Amendment{
+		for _, a := range []store.Edit{
 			{ID: id, Headers: map[string]string{"more": ""}},
 			{ID: id, Headers: map[string]string{"more": ""}, Body: order(2000)},
 		} {
-			refused, err := r.letters().Amend(t.Context(), a)
+			refused, err := r.letters().Edit(t.Context(), a)
 			if r.must(err); len(refused) != 1 || !bytes.Equal(r.seen(id).Body, c.body) {
 				t.Fatal("more headers than the limit are taken")
 			}
 		}
 		headers["h"] = "w"
-		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: order(2000)}))
-		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: map[string]string{"h": "w"}}))
+		r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Body: order(2000)}))
+		r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Headers: map[string]string{"h": "w"}}))
 		r.none(r.letters().Replay(t.Context(), "", id))
 		if got := r.bodies(order(2000))[0].Headers; !maps.Equal(got, headers) {
 			t.Fatalf("delivered with %d headers", len(got))
@@ -219,17 +219,17 @@ func TestAmendHeals(t *testing.T) {
 	for _, file := range r.files() {
 		r.must(os.Remove(file))
 	}
-	r.none(r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Headers: map[string]string{"a": "1"}}))
+	r.none(r.letters().Edit(t.Context(), store.Edit{ID: ids[0], Headers: map[string]string{"a": "1"}}))
 	if now := r.seen(ids[0]); now.Headers["a"] != "1" || now.Headers[codec.SealedHeader] == "" {
 		t.Fatalf("headers %v", now.Headers)
 	}
-	refused, err := r.letters().Amend(t.Context(), store.Amendment{ID: ids[1],
+	refused, err := r.letters().Edit(t.Context(), store.Edit{ID: ids[1],
 		Headers: map[string]string{codec.Header: "raw;len=0"}})
 	if r.must(err); len(refused) != 1 {
-		t.Fatal("the header that says how to read it is amended")
+		t.Fatal("the header that says how to read it is edited")
 	}
-	r.none(r.letters().Amend(t.Context(), store.Amendment{ID: ids[0], Body: []byte("by hand")},
-		store.Amendment{ID: ids[1], Body: noise(9000, 3)}))
+	r.none(r.letters().Edit(t.Context(), store.Edit{ID: ids[0], Body: []byte("by hand")},
+		store.Edit{ID: ids[1], Body: noise(9000, 3)}))
 	if now := r.seen(ids[0]); string(now.Body) != "by hand" || len(now.Headers) != 1 {
 		t.Fatalf("body %q, headers %v", now.Body, now.Headers)
 	}
@@ -237,7 +237,7 @@ func TestAmendHeals(t *testing.T) {
 	r.bodies([]byte("by hand"), noise(9000, 3))
 }
 
-// meddler amends a letter just before another amendment.
+// meddler edits a letter just before another edit.
 type meddler struct {
 	store.Store
 	store.DeadLetters
@@ -246,16 +246,16 @@ type meddler struct {
 
 func (m *meddler) Unwrap() store.Store { return m.Store }
 
-func (m *meddler) Amend(ctx context.Context, as ...store.Amendment) (map[string]error, error) {
+func (m *meddler) Edit(ctx context.Context, as ...store.Edit) (map[string]error, error) {
 	if do := m.meddle; do != nil {
 		m.meddle = nil
 		do()
 	}
-	return m.DeadLetters.Amend(ctx, as...)
+	return m.DeadLetters.Edit(ctx, as...)
 }
 
 // TestAmendOfTwoProcesses: the header fits the body although another process has
-// amended the letter since the second one looked.
+// edited the letter since the second one looked.
 func TestAmendOfTwoProcesses(t *testing.T) {
 	for _, before := range [][]byte{[]byte("a"), order(3000)} {
 		r := newRig(t, codec.Config{Compress: true})
@@ -264,10 +264,10 @@ func TestAmendOfTwoProcesses(t *testing.T) {
 		other := r.letters()
 		below, _ := store.As[store.DeadLetters](r.inner)
 		m := &meddler{Store: r.inner, DeadLetters: below}
-		m.meddle = func() { r.none(other.Amend(t.Context(), store.Amendment{ID: id, Body: order(4000)})) }
+		m.meddle = func() { r.none(other.Edit(t.Context(), store.Edit{ID: id, Body: order(4000)})) }
 		r.inner = m
 		r.wrap(codec.Config{})
-		r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: []byte("second")}))
+		r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Body: []byte("second")}))
 		if now := r.seen(id); string(now.Body) != "second" || len(now.Headers) > 0 {
 			t.Fatalf("body %.40q, headers %v", now.Body, now.Headers)
 		}
@@ -287,8 +287,8 @@ func TestAmendWithoutLookup(t *testing.T) {
 	below, _ := store.As[store.DeadLetters](r.inner)
 	r.inner = &noLookup{bare{r.inner}, below}
 	r.wrap(codec.Config{Compress: true})
-	r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Headers: map[string]string{"a": "1"}}))
-	_, err := r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: []byte("a")})
+	r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Headers: map[string]string{"a": "1"}}))
+	_, err := r.letters().Edit(t.Context(), store.Edit{ID: id, Body: []byte("a")})
 	wantCode(t, err, store.ErrUnsupported)
 	r.none(r.letters().Replay(t.Context(), "", id))
 	r.bodies(order(4000))

@@ -53,7 +53,7 @@ func (s *Store) opened(ctx context.Context, records iter.Seq2[store.Record, erro
 
 // open decodes a record. One that cannot be decoded is sealed: it stays as it is
 // stored, and a header says why. So a listing goes on, and nothing is lost that is
-// exported and buried again.
+// exported and imported again.
 func (s *Store) open(ctx context.Context, r *store.Record) error {
 	err := s.decode.decode(ctx, &r.Message)
 	if err == nil {

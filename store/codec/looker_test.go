@@ -76,13 +76,13 @@ func TestLookOverALog(t *testing.T) {
 			}
 		}
 		r.kill()
-		next := fmt.Append(nil, bytes.Repeat([]byte("it was amended "), 200))
+		next := fmt.Append(nil, bytes.Repeat([]byte("it was edited "), 200))
 		for _, b := range [][]byte{body, next} {
 			got, err := look.Get(t.Context(), id)
 			if r.must(err); got.State != store.IsDead || !bytes.Equal(got.Body, b) || got.Headers[codec.Header] != "" {
 				t.Errorf("got: %.60q %v", got.Body, got.Headers)
 			}
-			r.none(r.letters().Amend(t.Context(), store.Amendment{ID: id, Body: next}))
+			r.none(r.letters().Edit(t.Context(), store.Edit{ID: id, Body: next}))
 		}
 	}
 }

@@ -290,7 +290,7 @@ func (e *engine) mustDie(f *flight) bool {
 	return parked || f.trouble.lonely >= store.LonelyRescues
 }
 
-// Solitary implements [store.Solitude]. It tells of what this process has fetched.
+// Solitary implements [store.Suspected]. It tells of what this process has fetched.
 func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
 	if err := s.usable(ctx, "solitary"); err != nil {
 		return "", err

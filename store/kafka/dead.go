@@ -327,31 +327,31 @@ func (s *letters) Purge(ctx context.Context, ids ...string) (map[string]error, e
 	return refused, err
 }
 
-// Amend implements [store.DeadLetters].
-func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	refused, err := backend.AdmitAmend(amendments)
+// Edit implements [store.DeadLetters].
+func (s *letters) Edit(ctx context.Context, edits ...store.Edit) (map[string]error, error) {
+	refused, err := backend.AdmitEdit(edits)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
-	for _, a := range amendments {
+	for _, a := range edits {
 		if refused[a.ID] == nil {
 			ids = append(ids, a.ID)
 		}
 	}
-	err = s.registrar.change(ctx, "amend", func() ([]*kgo.Record, error) {
-		found, none, err := s.find(ctx, "amend", ids)
+	err = s.registrar.change(ctx, "edit", func() ([]*kgo.Record, error) {
+		found, none, err := s.find(ctx, "edit", ids)
 		if err != nil {
 			return nil, err
 		}
 		maps.Copy(refused, none)
-		return s.amended(ctx, found, amendments, refused)
+		return s.edited(ctx, found, edits, refused)
 	})
 	return refused, err
 }
 
-// amended are the records of letters that are changed.
-func (s *letters) amended(ctx context.Context, found []deadEntry, amendments []store.Amendment,
+// edited are the records of letters that are changed.
+func (s *letters) edited(ctx context.Context, found []deadEntry, edits []store.Edit,
 	refused map[string]error) (records []*kgo.Record, err error) {
 	opened, err := s.readLetters(ctx, found)
 	if err != nil {
@@ -360,11 +360,11 @@ func (s *letters) amended(ctx context.Context, found []deadEntry, amendments []s
 	for i := range found {
 		rec, l := &opened[i].rec, &opened[i].letter
 		if opened[i].raw == nil {
-			refused[found[i].ID] = &store.Error{Op: "amend " + found[i].ID, Code: store.ErrNotFound}
+			refused[found[i].ID] = &store.Error{Op: "edit " + found[i].ID, Code: store.ErrNotFound}
 			continue
 		}
-		for j := range amendments {
-			if a := &amendments[j]; a.ID == rec.ID && refused[a.ID] == nil {
+		for j := range edits {
+			if a := &edits[j]; a.ID == rec.ID && refused[a.ID] == nil {
 				if err := a.Apply(&rec.Message); err != nil {
 					refused[a.ID] = err
 				}
@@ -391,18 +391,18 @@ func (s *letters) rewritten(g *deadEntry, rec *store.Record, l *letter) *kgo.Rec
 	return out
 }
 
-// Bury implements [store.DeadLetters]. Ids are compared with those of dead letters
+// Import implements [store.DeadLetters]. Ids are compared with those of dead letters
 // only.
-func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
-	fit, refused, err := backend.AdmitBury(letters)
+func (s *letters) Import(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	fit, refused, err := backend.AdmitImport(letters)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.usable(ctx, "bury"); err != nil {
+	if err := s.usable(ctx, "import"); err != nil {
 		return nil, err
 	}
 	fit = slices.DeleteFunc(fit, func(r store.Record) bool {
-		err := s.free("bury "+r.ID, r.Topic)
+		err := s.free("import "+r.ID, r.Topic)
 		if err != nil {
 			refused[r.ID] = err
 		}
@@ -415,13 +415,13 @@ func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 	if err := s.topics.ensure(ctx, topics); err != nil {
 		return nil, err
 	}
-	err = s.registrar.change(ctx, "bury", func() (records []*kgo.Record, err error) {
-		there, _, err := s.find(ctx, "bury", ids)
+	err = s.registrar.change(ctx, "import", func() (records []*kgo.Record, err error) {
+		there, _, err := s.find(ctx, "import", ids)
 		if err != nil {
 			return nil, err
 		}
 		for i := range there {
-			refused[there[i].ID] = backend.BuryConflict(there[i].ID)
+			refused[there[i].ID] = backend.ImportConflict(there[i].ID)
 		}
 		for i := range fit {
 			if refused[fit[i].ID] == nil {

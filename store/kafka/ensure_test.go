@@ -91,7 +91,7 @@ func TestTopicsAreMadeByTheProfile(t *testing.T) {
 	}
 	letter := store.Record{Message: pawl.Message{Topic: "mail", ID: "m2", Body: []byte("x")}, State: store.IsDead,
 		Kind: "Test", EnqueuedAt: time.Now(), DeadAt: time.Now()}
-	if refused, err := s.Bury(t.Context(), letter); err != nil || len(refused) > 0 {
+	if refused, err := s.Import(t.Context(), letter); err != nil || len(refused) > 0 {
 		t.Fatal(refused, err)
 	}
 	want := kafka.Production.Dead()

@@ -77,8 +77,8 @@ func TestOwnTopicsTakeNoMessages(t *testing.T) {
 		}
 		r := store.Record{Message: pawl.Message{Topic: topic, ID: "x"}, State: store.IsDead, Kind: "K", Reason: "r",
 			DeadAt: time.Now(), EnqueuedAt: time.Now()}
-		if refused, err := s.Bury(t.Context(), r); err != nil || !errors.Is(refused["x"], store.ErrInvalid) {
-			t.Errorf("bury in %s: %v, %v", topic, refused, err)
+		if refused, err := s.Import(t.Context(), r); err != nil || !errors.Is(refused["x"], store.ErrInvalid) {
+			t.Errorf("import in %s: %v, %v", topic, refused, err)
 		}
 	}
 	if ids, _ := found(t, s); len(ids) != 1 || ids[0] != id {

@@ -119,7 +119,7 @@ func TestALargeLetterIsAmendedAndReplayed(t *testing.T) {
 			}
 		}
 		body[0]++
-		if refused, err := s.Amend(t.Context(), store.Amendment{ID: large, Body: body}); err != nil ||
+		if refused, err := s.Edit(t.Context(), store.Edit{ID: large, Body: body}); err != nil ||
 			len(refused) > 0 {
 			t.Fatal(refused, err)
 		}

@@ -234,7 +234,7 @@ func TestModel(t *testing.T) {
 			"fetch": func(*rapid.T) { m.fetch() }, "claim": func(*rapid.T) { m.claim() }, "settle": func(*rapid.T) {
 				m.settle()
 			},
-			"again": func(*rapid.T) { m.again() }, "bury": func(*rapid.T) { m.writeDead() }, "commit": func(*rapid.T) {
+			"again": func(*rapid.T) { m.again() }, "import": func(*rapid.T) { m.writeDead() }, "commit": func(*rapid.T) {
 				m.commit()
 			},
 			"wait": func(*rapid.T) { m.wait() }, "lose": func(*rapid.T) { m.lose() }, "give up": func(*rapid.T) {

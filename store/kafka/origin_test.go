@@ -71,7 +71,7 @@ func TestOrigin(t *testing.T) {
 		// A letter that was read in no log has no origin.
 		dead := store.Record{State: store.IsDead, Kind: "K", Reason: "r", DeadAt: at, EnqueuedAt: at}
 		dead.Topic, dead.ID = "orders", "imported"
-		if refused, err := s.Bury(t.Context(), dead); err != nil || len(refused) > 0 {
+		if refused, err := s.Import(t.Context(), dead); err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)
 		}
 		if r, err := s.Get(t.Context(), "imported"); err != nil || r.Origin != nil {

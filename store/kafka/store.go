@@ -220,7 +220,7 @@ func Description() store.Description {
 			store.CanAttempts:   refused("within the process; what may have killed it is committed"),
 			store.CanDeadLetters: kept(
 				"in a topic of their own, for as long as its retention; ids are compared with those of other dead letters only"),
-			store.CanTriage: refused(
+			store.CanResolve: refused(
 				"a letter is not written anew, and a log has no place for attempts of earlier deliveries"),
 			store.CanLookup: refused("no index by id; a message can be read by its offset"),
 			store.CanTopics: kept("settings and pauses are in the state; nothing is retained for looking it up"),

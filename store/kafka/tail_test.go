@@ -54,10 +54,10 @@ func kill(t testing.TB, s *kafka.Store, topic string) []pawl.Delivery {
 	return ds
 }
 
-// TestLettersAreThereWhenBuried: who buries letters finds them, and so does who
+// TestLettersAreThereWhenImported: who imports letters finds them, and so does who
 // comes next. Brokers say that a transaction is over before who reads is shown what
 // is in it.
-func TestLettersAreThereWhenBuried(t *testing.T) {
+func TestLettersAreThereWhenImported(t *testing.T) {
 	onBrokers(t, func(t *testing.T, config kafka.Config, _ *kadm.Client) {
 		config.Create.Partitions = 8
 		one, two := open(t, config), open(t, config)
@@ -69,7 +69,7 @@ func TestLettersAreThereWhenBuried(t *testing.T) {
 				letters = append(letters, store.Record{Message: pawl.Message{ID: id, Topic: "orders", Key: []byte(id)},
 					State: store.IsDead, DeadAt: time.Now(), EnqueuedAt: time.Now()})
 			}
-			if refused, err := one.Bury(t.Context(), letters...); err != nil || len(refused) > 0 {
+			if refused, err := one.Import(t.Context(), letters...); err != nil || len(refused) > 0 {
 				t.Fatal(refused, err)
 			}
 			for who, s := range []*kafka.Store{one, two} {
@@ -81,7 +81,7 @@ func TestLettersAreThereWhenBuried(t *testing.T) {
 					n++
 				}
 				if want := (round + 1) * each; n != want {
-					t.Fatalf("process %d lists %d letters right after the %dth were buried; want %d", who+1, n,
+					t.Fatalf("process %d lists %d letters right after the %dth were imported; want %d", who+1, n,
 						want, want)
 				}
 			}

@@ -52,15 +52,15 @@ func (unindexed) Reserve(context.Context, ...store.Pace) ([]store.Paced, error) 
 }
 
 func (unindexed) ReplayKeeping(context.Context, string, ...string) (map[string]error, error) {
-	return nil, unsupported("replay keeping attempts", store.CanTriage)
+	return nil, unsupported("replay keeping attempts", store.CanResolve)
 }
 
 func (unindexed) Resolve(context.Context, string, string, ...string) (map[string]error, error) {
-	return nil, unsupported("resolve", store.CanTriage)
+	return nil, unsupported("resolve", store.CanResolve)
 }
 
 func (unindexed) Reopen(context.Context, ...string) (map[string]error, error) {
-	return nil, unsupported("reopen", store.CanTriage)
+	return nil, unsupported("reopen", store.CanResolve)
 }
 
 func (unindexed) RemoveTopic(context.Context, string) error {

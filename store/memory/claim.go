@@ -73,7 +73,7 @@ func (s *core) waits(topic string, now time.Time, lease time.Duration) *lane {
 	return best
 }
 
-// Solitary implements [store.Solitude].
+// Solitary implements [store.Suspected].
 func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
 	now, err := s.enter(ctx, "solitary")
 	if err != nil {

@@ -273,28 +273,28 @@ func (s *inspector) Purge(ctx context.Context, ids ...string) (map[string]error,
 	})
 }
 
-// Amend implements [store.DeadLetters].
-func (s *inspector) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	refused, err := backend.AdmitAmend(amendments)
+// Edit implements [store.DeadLetters].
+func (s *inspector) Edit(ctx context.Context, edits ...store.Edit) (map[string]error, error) {
+	refused, err := backend.AdmitEdit(edits)
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.enter(ctx, "amend")
+	now, err := s.enter(ctx, "edit")
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	for i := range amendments {
-		a := &amendments[i]
+	for i := range edits {
+		a := &edits[i]
 		m := s.find(now, a.ID)
 		var why error
 		switch {
 		case refused[a.ID] != nil:
 			continue
 		case m == nil || m.State == store.Acked:
-			why = &store.Error{Op: "amend " + a.ID, Code: store.ErrNotFound}
+			why = &store.Error{Op: "edit " + a.ID, Code: store.ErrNotFound}
 		case m.State != store.IsDead:
-			why = &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is " + string(m.state())}
+			why = &store.Error{Op: "edit " + a.ID, Code: store.ErrConflict, Hint: "it is " + string(m.state())}
 		default:
 			why = a.Apply(&m.Message)
 		}
@@ -305,20 +305,20 @@ func (s *inspector) Amend(ctx context.Context, amendments ...store.Amendment) (m
 	return refused, nil
 }
 
-// Bury implements [store.DeadLetters].
-func (s *inspector) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
-	fit, refused, err := backend.AdmitBury(letters)
+// Import implements [store.DeadLetters].
+func (s *inspector) Import(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	fit, refused, err := backend.AdmitImport(letters)
 	if err != nil {
 		return nil, err
 	}
-	now, err := s.enter(ctx, "bury")
+	now, err := s.enter(ctx, "import")
 	if err != nil {
 		return nil, err
 	}
 	defer s.mu.Unlock()
 	for _, r := range fit {
 		if s.find(now, r.ID) != nil {
-			refused[r.ID] = backend.BuryConflict(r.ID)
+			refused[r.ID] = backend.ImportConflict(r.ID)
 			continue
 		}
 		r.Message = own(r.Message)

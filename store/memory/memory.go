@@ -277,7 +277,7 @@ func Description() store.Description {
 		store.CanExclusive:   "within its process",
 		store.CanDeadline:    "within its process",
 		store.CanDeadLetters: "die with the process",
-		store.CanTriage:      "dies with the process",
+		store.CanResolve:     "dies with the process",
 		store.CanState:       "dies with the process",
 		store.CanMarks:       "die with the process",
 	})

@@ -245,7 +245,7 @@ func (s *Store) leave(topic string) {
 	})
 }
 
-// Solitary implements [store.Solitude]: it asks for each topic the store in which that is
+// Solitary implements [store.Suspected]: it asks for each topic the store in which that is
 // claimed. A store that cannot tell has none.
 func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
 	var here, there []string
@@ -263,7 +263,7 @@ func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...str
 }
 
 func solitary(ctx context.Context, s store.Store, lease time.Duration, topics []string) (string, error) {
-	tells, ok := store.As[store.Solitude](s)
+	tells, ok := store.As[store.Suspected](s)
 	if !ok || len(topics) == 0 {
 		return "", nil
 	}

@@ -19,25 +19,25 @@ func TestDeadLettersAreLockedInOrder(t *testing.T) {
 	type call struct {
 		of   func(*testing.T, *Store, ...string) error
 		with func(context.Context, *Store, *tx, string) error
-		bury []string // letters that are there: those with a name and, behind a slash, a unique key
+		dead []string // letters that are there: those with a name and, behind a slash, a unique key
 		mine []string // what whoever was first takes, if it is not a and b
 	}
 	for name, c := range map[string]call{
-		"amend":  {of: amendAll, with: amendIn, bury: []string{"a", "b"}},
-		"replay": {of: replayAll, with: replayIn, bury: []string{"a", "b"}},
-		"purge": {of: purgeAll, bury: []string{"a", "b"}, with: func(ctx context.Context, _ *Store, t *tx,
+		"edit":   {of: editAll, with: editIn, dead: []string{"a", "b"}},
+		"replay": {of: replayAll, with: replayIn, dead: []string{"a", "b"}},
+		"purge": {of: purgeAll, dead: []string{"a", "b"}, with: func(ctx context.Context, _ *Store, t *tx,
 			id string) error {
 			return t.run(ctx, do(lockPurged, sortedIDs([]string{id})))
 		}},
-		"bury": {of: buryAll, with: buryIn},
-		"unique keys": {of: replayAll, with: replayIn, bury: []string{"a/2", "b/1", "c/1", "d/2"},
+		"import": {of: importAll, with: importIn},
+		"unique keys": {of: replayAll, with: replayIn, dead: []string{"a/2", "b/1", "c/1", "d/2"},
 			mine: []string{"c", "d"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := server(t)
 			cfg := Config{URL: at, Schema: freshSchema(t, at), AutoMigrate: true, MaxConns: 4, NoChores: true}
 			s, peer := open(t, cfg), open(t, cfg)
-			if err := buryAll(t, s, append(c.bury, "z")...); err != nil { // the topic is there
+			if err := importAll(t, s, append(c.dead, "z")...); err != nil { // the topic is there
 				t.Fatal(err)
 			}
 			mine, theirs := []string{"a", "b"}, []string{"b", "a"}
@@ -100,15 +100,15 @@ func someLetters(names ...string) (ls []store.Record) {
 	return ls
 }
 
-func amendments(ids ...string) (as []store.Amendment) {
+func edits(ids ...string) (as []store.Edit) {
 	for i, id := range ids {
-		as = append(as, store.Amendment{ID: id, Body: []byte(strconv.Itoa(i))})
+		as = append(as, store.Edit{ID: id, Body: []byte(strconv.Itoa(i))})
 	}
 	return as
 }
 
-func amendAll(t *testing.T, s *Store, ids ...string) error {
-	_, err := s.Amend(t.Context(), amendments(ids...)...)
+func editAll(t *testing.T, s *Store, ids ...string) error {
+	_, err := s.Edit(t.Context(), edits(ids...)...)
 	return err
 }
 
@@ -122,19 +122,19 @@ func purgeAll(t *testing.T, s *Store, ids ...string) error {
 	return err
 }
 
-func buryAll(t *testing.T, s *Store, names ...string) error {
-	_, err := s.Bury(t.Context(), someLetters(names...)...)
+func importAll(t *testing.T, s *Store, names ...string) error {
+	_, err := s.Import(t.Context(), someLetters(names...)...)
 	return err
 }
 
-func amendIn(ctx context.Context, s *Store, own *tx, id string) error {
-	return s.amend(ctx, own, amendments(id), map[string]error{})
+func editIn(ctx context.Context, s *Store, own *tx, id string) error {
+	return s.edit(ctx, own, edits(id), map[string]error{})
 }
 
 func replayIn(ctx context.Context, s *Store, own *tx, id string) error {
 	return (&replaying{letters: s.letters, ids: []string{id}}).revive(ctx, own, true)
 }
 
-func buryIn(ctx context.Context, s *Store, own *tx, id string) error {
-	return s.buryAll(ctx, own, someLetters(id), map[string]error{})
+func importIn(ctx context.Context, s *Store, own *tx, id string) error {
+	return s.importAll(ctx, own, someLetters(id), map[string]error{})
 }

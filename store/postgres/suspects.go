@@ -124,7 +124,7 @@ func (s *claimer) early(ctx context.Context, c *claiming) error {
 	return nil
 }
 
-// Solitary implements [store.Solitude].
+// Solitary implements [store.Suspected].
 func (s *claimer) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
 	err = s.guard(ctx, "solitary", func(ctx context.Context) error {
 		if err := s.upkeep.sweepIfDue(ctx); err != nil {

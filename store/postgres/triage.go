@@ -12,7 +12,7 @@ const (
 		WHERE id = ANY ($1::bytea[]) RETURNING id`
 	reopenDead = `UPDATE @dead SET resolved_at = NULL, resolved_by = NULL, note = NULL
 		WHERE id = ANY ($1::bytea[]) RETURNING id`
-	// markResolved marks a letter that was resolved before it was buried.
+	// markResolved marks a letter that was resolved before it was imported.
 	markResolved = `UPDATE @dead SET resolved_at = $2::timestamptz, resolved_by = $3::text, note = $4::text
 		WHERE id = $1::bytea`
 )

@@ -115,7 +115,7 @@ func TestStrictTransactionIsRefused(t *testing.T) {
 // beside it. The letter stays as it is, and the figures stay right.
 func TestLetterThatIsThereStays(t *testing.T) {
 	z := newRig(t)
-	refused, err := z.s.Bury(z.ctx, someLetters("x")...)
+	refused, err := z.s.Import(z.ctx, someLetters("x")...)
 	if z.check(err); len(refused) > 0 {
 		t.Fatal(refused)
 	}

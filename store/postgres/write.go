@@ -78,7 +78,7 @@ e AS (SELECT 1)
 SELECT FROM e`
 	// moveToDead moves messages to the dead letters, with all that is known of them. An id
 	// that has a letter already was imported while the message lived. That letter stays
-	// as it is, and the message counts as purged: what cannot be buried would keep
+	// as it is, and the message counts as purged: what cannot become a dead letter would keep
 	// everything else of its transaction.
 	moveToDead = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[]) x(lane, seq, kind, reason, fingerprint)),

@@ -54,7 +54,7 @@ func TestWhatIsDueIsInFront(t *testing.T) {
 				Path: filepath.Join(t.TempDir(), "pawl.db"), Synchronous: Normal,
 				Now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) },
 			})
-			buryOne(t, s, pawl.Message{ID: "dead", Topic: "t", Key: last})
+			importOne(t, s, pawl.Message{ID: "dead", Topic: "t", Key: last})
 			many := 1010
 			if name == "emit" {
 				many = 2010 // the claim sees to 1000
@@ -104,7 +104,7 @@ func claimed(t *testing.T, s *Store, topic string, n int) []pawl.Delivery {
 	return ds
 }
 
-func buryOne(t *testing.T, s *Store, m pawl.Message) {
+func importOne(t *testing.T, s *Store, m pawl.Message) {
 	t.Helper()
 	_, err := s.Append(t.Context(), store.NewBatch(m))
 	must(t, err)

@@ -47,7 +47,7 @@ func (l *lease) covers(e *entry) bool {
 	return e.lane == l.lane && e.seq <= l.last
 }
 
-// entry is a message that is to be settled or buried.
+// entry is a message that is to be settled or imported.
 type entry struct {
 	seq, lane, topic int64
 	id, key          []byte
@@ -143,10 +143,10 @@ func (k *work) makeDead(seq, at int64, kind pawl.Kind, reason string) error {
 	if err != nil {
 		return err
 	}
-	return k.buryEntry(e, at, kind, reason)
+	return k.deadEntry(e, at, kind, reason)
 }
 
-func (k *work) buryEntry(e *entry, at int64, kind pawl.Kind, reason string) error {
+func (k *work) deadEntry(e *entry, at int64, kind pawl.Kind, reason string) error {
 	if err := k.leave(e); err != nil {
 		return err
 	}

@@ -358,7 +358,7 @@ func (s *settler) item(l *lease, i int) (ended bool, err error) {
 		err = s.ack(e)
 		s.acked(e.topic, i)
 	case store.Dead:
-		err = s.buryEntry(e, s.now, it.Failure.Kind, d.Reason)
+		err = s.deadEntry(e, s.now, it.Failure.Kind, d.Reason)
 	case store.Retry:
 		if s.of(e.topic).retried++; d.Delayed {
 			err = s.delay(e, s.now+micros(it.After))

@@ -104,7 +104,7 @@ func (k deaths) waits(t *topic, lease time.Duration) (bool, error) {
 	return err == nil && !died.Until(lease).After(moment(k.now)), err
 }
 
-// Solitary implements [store.Solitude].
+// Solitary implements [store.Suspected].
 func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...string) (name string, err error) {
 	topics = slices.Clone(topics)
 	err = s.read(ctx, "solitary", func(k *work) error {

@@ -99,7 +99,7 @@ func (t *T) answers(ctx context.Context, want error) {
 // parts are the calls of an interface that may be there for others: by which capability.
 var parts = map[string]store.Capability{
 	"cancel": store.CanLookup, "run now": store.CanLookup, "skip": store.CanLookup,
-	"replay keeping": store.CanTriage, "resolve": store.CanTriage, "reopen": store.CanTriage,
+	"replay keeping": store.CanResolve, "resolve": store.CanResolve, "reopen": store.CanResolve,
 	"remove topic": store.CanRemove, "put state": store.CanState, "put marks": store.CanMarks, "reserve": store.CanPace,
 }
 
@@ -124,8 +124,8 @@ func (t *T) calls(ctx context.Context) map[string]error {
 	if d, ok := store.As[store.DeadLetters](s); ok {
 		_, errs["replay"] = d.Replay(ctx, "", "none")
 		_, errs["purge"] = d.Purge(ctx, "none")
-		_, errs["amend"] = d.Amend(ctx, store.Amendment{ID: "none"})
-		_, errs["bury"] = d.Bury(ctx, letter(t.msg("x"), "buried"))
+		_, errs["edit"] = d.Edit(ctx, store.Edit{ID: "none"})
+		_, errs["import"] = d.Import(ctx, letter(t.msg("x"), "imported"))
 		errs["dead"] = firstError(d.Dead(ctx, store.DeadFilter{}))
 		_, errs["replay keeping"] = d.ReplayKeeping(ctx, "", "none")
 		_, errs["resolve"] = d.Resolve(ctx, "", "", "none")

@@ -104,7 +104,7 @@ var deadSentences = []Sentence{
 	{Text: "A limit of dead letters counts what is yielded: what is purged meanwhile takes no other letter's place.",
 		Name: "DeadLimitCountsWhatIsYielded", Test: func(t *T) {
 			const n, limit = 3000, 1500
-			t.bury(each(numbered("letter", n), func(id string) store.Record { return letter(t.msg("x"), id) })...)
+			t.importDead(each(numbered("letter", n), func(id string) store.Record { return letter(t.msg("x"), id) })...)
 			ids := idsOf(t.deadLetters(store.DeadFilter{Topic: t.Topic, Limit: limit, Brief: true}))
 			seen := map[string]bool{}
 			for r, err := range t.dead().Dead(t.ctx(), store.DeadFilter{Topic: t.Topic, Limit: limit}) {

@@ -304,33 +304,33 @@ type brokenDead struct {
 	onReplay func(ids []string)
 	after    func(ids []string) // a replay
 	onPurge  func(refused map[string]error)
-	onAmend  func(*store.Amendment)
-	onBury   func(*store.Record)
-	buried   func(ids []string)
+	onEdit   func(*store.Edit)
+	onImport func(*store.Record)
+	imported func(ids []string)
 }
 
-func (d *brokenDead) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	if d.onAmend != nil {
-		amendments = slices.Clone(amendments)
-		for i := range amendments {
-			d.onAmend(&amendments[i])
+func (d *brokenDead) Edit(ctx context.Context, edits ...store.Edit) (map[string]error, error) {
+	if d.onEdit != nil {
+		edits = slices.Clone(edits)
+		for i := range edits {
+			d.onEdit(&edits[i])
 		}
 	}
-	return d.DeadLetters.Amend(ctx, amendments...)
+	return d.DeadLetters.Edit(ctx, edits...)
 }
 
-func (d *brokenDead) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+func (d *brokenDead) Import(ctx context.Context, letters ...store.Record) (map[string]error, error) {
 	letters = slices.Clone(letters)
 	var ids []string
 	for i := range letters {
-		if ids = append(ids, letters[i].ID); d.onBury != nil {
-			d.onBury(&letters[i])
+		if ids = append(ids, letters[i].ID); d.onImport != nil {
+			d.onImport(&letters[i])
 		}
 	}
-	if d.buried != nil {
-		d.buried(ids)
+	if d.imported != nil {
+		d.imported(ids)
 	}
-	return d.DeadLetters.Bury(ctx, letters...)
+	return d.DeadLetters.Import(ctx, letters...)
 }
 
 func (d *brokenDead) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.Record, error] {
@@ -395,15 +395,15 @@ func deadMutants() []mutant {
 		{"deadCapped", dead(func(d *brokenDead) { d.onDead = cappedAt1000 }), []string{"DeadOldestFirst"}},
 		{"deadExpire", deadExpire, []string{"DeadIsNeverDelivered"}},
 		{"textIsOfTheReason", dead(func(d *brokenDead) { d.onDead = textOfTheReason }), []string{"DeadHaveTheText"}},
-		{"amendForgetsHeaders", dead(func(d *brokenDead) { d.onAmend = func(a *store.Amendment) { a.Headers = nil } }),
-			[]string{"AmendChangesWhereItIs"}},
-		{"buriedDieNow", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.DeadAt = d.now() } }),
-			[]string{"BuryStoresThemAsTheyAre"}},
-		{"buriedWithoutHistory", dead(func(d *brokenDead) { d.onBury = func(r *store.Record) { r.History = nil } }),
-			[]string{"BuryStoresThemAsTheyAre"}},
-		{"buryReplaces", dead(func(d *brokenDead) {
-			d.buried = func(ids []string) { _, _ = d.Purge(context.Background(), ids...) }
-		}), []string{"BuryRefuses"}},
+		{"editForgetsHeaders", dead(func(d *brokenDead) { d.onEdit = func(a *store.Edit) { a.Headers = nil } }),
+			[]string{"EditChangesWhereItIs"}},
+		{"buriedDieNow", dead(func(d *brokenDead) { d.onImport = func(r *store.Record) { r.DeadAt = d.now() } }),
+			[]string{"ImportStoresThemAsTheyAre"}},
+		{"buriedWithoutHistory", dead(func(d *brokenDead) { d.onImport = func(r *store.Record) { r.History = nil } }),
+			[]string{"ImportStoresThemAsTheyAre"}},
+		{"importReplaces", dead(func(d *brokenDead) {
+			d.imported = func(ids []string) { _, _ = d.Purge(context.Background(), ids...) }
+		}), []string{"ImportRefuses"}},
 		{"purgeIsSilent", dead(func(d *brokenDead) { d.onPurge = func(refused map[string]error) { clear(refused) } }),
 			[]string{"PurgeRemovesForGood"}},
 	}

@@ -54,7 +54,7 @@ func triageMutants() []mutant {
 			}
 		}), []string{"ReplayKeepsAttempts"}},
 		{"noteIsLost", triage(func(t *brokenTriage) { t.onResolve = func(note *string) { *note = "" } }),
-			[]string{"ResolvedStaysDead", "ResolveReplacesTheMark", "BuryKeepsTheMark"}},
+			[]string{"ResolvedStaysDead", "ResolveReplacesTheMark", "ImportKeepsTheMark"}},
 		{"neverReopened", triage(func(t *brokenTriage) { t.onReopen = func() bool { return true } }),
 			[]string{"ResolvedIsNotOpen", "ResolveReplacesTheMark", "ResolveRefuses"}},
 	}

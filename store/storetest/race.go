@@ -335,16 +335,16 @@ func headOfAListing(t *T) {
 	})
 }
 
-// sameDeadLetters: many bury, amend, replay and purge the same dead letters at
+// sameDeadLetters: many import, edit, replay and purge the same dead letters at
 // once, each in an order of its own; every call succeeds, and each letter is
-// buried, and goes, once.
+// imported, and goes, once.
 func sameDeadLetters(t *T) {
 	const n, callers = 60, 6
 	for round := range 3 {
 		letters := each(numbered(strconv.Itoa(round)+"-", n), func(id string) store.Record {
 			return letter(t.msg("x"), id)
 		})
-		did := map[string]map[string]int{"bury": {}, "amend": {}, "replay or purge": {}}
+		did := map[string]map[string]int{"import": {}, "edit": {}, "replay or purge": {}}
 		var mu sync.Mutex
 		all := func(what string, call func(t *T, i int, mixed []store.Record) (map[string]error, error)) {
 			t.together(callers, func(i int, t *T) {
@@ -361,14 +361,14 @@ func sameDeadLetters(t *T) {
 				}
 			})
 		}
-		all("bury", func(t *T, _ int, mixed []store.Record) (map[string]error, error) {
-			return t.dead().Bury(t.ctx(), mixed...)
+		all("import", func(t *T, _ int, mixed []store.Record) (map[string]error, error) {
+			return t.dead().Import(t.ctx(), mixed...)
 		})
 		for range 5 {
-			all("amend", func(t *T, i int, mixed []store.Record) (map[string]error, error) {
+			all("edit", func(t *T, i int, mixed []store.Record) (map[string]error, error) {
 				body := strconv.Itoa(i)
-				return t.dead().Amend(t.ctx(), each(mixed, func(r store.Record) store.Amendment {
-					return store.Amendment{ID: r.ID, Body: []byte(body), Headers: map[string]string{"by": body}}
+				return t.dead().Edit(t.ctx(), each(mixed, func(r store.Record) store.Edit {
+					return store.Edit{ID: r.ID, Body: []byte(body), Headers: map[string]string{"by": body}}
 				})...)
 			})
 		}
@@ -378,7 +378,7 @@ func sameDeadLetters(t *T) {
 			}
 			return t.dead().Replay(t.ctx(), "", idsOf(mixed)...)
 		})
-		for what, want := range map[string]int{"bury": 1, "amend": 5 * callers, "replay or purge": 1} {
+		for what, want := range map[string]int{"import": 1, "edit": 5 * callers, "replay or purge": 1} {
 			got := slices.Sorted(maps.Values(did[what]))
 			t.check(len(got) == n && got[0] == want && got[n-1] == want,
 				"round %d: %s succeeded so often, by letter: %v; want %d", round, what, got, want)

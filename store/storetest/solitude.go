@@ -231,7 +231,7 @@ func (t *T) dieInCompany(owners int, topic string) {
 // told fails unless the store tells of solitude in that topic; empty: in none. What it
 // tells may lag behind.
 func (t *T) told(topic string) {
-	s, ok := store.As[store.Solitude](t.Store)
+	s, ok := store.As[store.Suspected](t.Store)
 	if !ok {
 		return
 	}

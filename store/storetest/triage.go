@@ -123,13 +123,13 @@ var triageSentences = []Sentence{
 			t.inState(dead, store.IsDead)
 			t.claims("live")
 		}},
-	{Text: "A resolved letter that was listed, purged and buried is resolved.",
-		Name: "BuryKeepsTheMark", Test: func(t *T) {
+	{Text: "A resolved letter that was listed, purged and imported is resolved.",
+		Name: "ImportKeepsTheMark", Test: func(t *T) {
 			id := t.died(pawl.Message{Topic: t.Topic, Key: []byte("k"), Body: []byte("a")}, "K", "r")
 			t.resolve("done", id)
 			was := t.get(id)
 			t.noneRefused(t.dead().Purge(t.ctx(), id))
-			t.bury(was)
+			t.importDead(was)
 			r := t.get(id)
 			t.check(r.Resolved != nil && r.Resolved.Note == "done" && r.Resolved.By == "me" &&
 				r.Resolved.At.Equal(was.Resolved.At), "resolved: %+v; want %+v", r.Resolved, was.Resolved)

@@ -12,19 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/store/backend"
 )
 
-// An amendment sets headers and takes none away: a letter that has the codec's header
+// An edit sets headers and takes none away: a letter that has the codec's header
 // keeps it. One that has none gets it with a new body that is worth encoding; whoever
 // stored another one as it is at the same time sees to it that the header fits.
 
-// Amend implements [store.DeadLetters]. A new body is encoded like any other; that of a
+// Edit implements [store.DeadLetters]. A new body is encoded like any other; that of a
 // letter that is encoded is marked as "raw" otherwise.
-func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	refused, err := backend.AdmitAmend(amendments)
+func (l *letters) Edit(ctx context.Context, edits ...store.Edit) (map[string]error, error) {
+	refused, err := backend.AdmitEdit(edits)
 	if err != nil {
 		return nil, err
 	}
-	var out, plain []store.Amendment
-	for _, a := range amendments {
+	var out, plain []store.Edit
+	for _, a := range edits {
 		if refused[a.ID] != nil {
 			continue
 		}
@@ -32,7 +32,7 @@ func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map
 			refused[a.ID] = err
 			continue
 		}
-		if a, err = l.amendment(ctx, a); err != nil {
+		if a, err = l.edit(ctx, a); err != nil {
 			return nil, err
 		}
 		out = append(out, a)
@@ -40,7 +40,7 @@ func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map
 			plain = append(plain, a)
 		}
 	}
-	below, err := l.DeadLetters.Amend(ctx, out...)
+	below, err := l.DeadLetters.Edit(ctx, out...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (l *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map
 }
 
 // fit marks a body that was stored as it is as such, if the letter has got the header meanwhile.
-func (l *letters) fit(ctx context.Context, a store.Amendment) error {
+func (l *letters) fit(ctx context.Context, a store.Edit) error {
 	r, err := l.look(ctx, a.ID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -62,7 +62,7 @@ func (l *letters) fit(ctx context.Context, a store.Amendment) error {
 	if err != nil || r.Headers[Header] == "" || !bytes.Equal(r.Body, a.Body) {
 		return err
 	}
-	_, err = l.DeadLetters.Amend(ctx, store.Amendment{ID: a.ID,
+	_, err = l.DeadLetters.Edit(ctx, store.Edit{ID: a.ID,
 		Headers: map[string]string{Header: (&recipe{length: len(a.Body)}).String()}})
 	return err
 }
@@ -71,14 +71,14 @@ func (l *letters) fit(ctx context.Context, a store.Amendment) error {
 func (l *letters) look(ctx context.Context, id string) (store.Record, error) {
 	looker, ok := store.As[store.Inspector](l.inner)
 	if !ok {
-		return store.Record{}, &store.Error{Op: "amend " + id, Code: store.ErrUnsupported,
+		return store.Record{}, &store.Error{Op: "edit " + id, Code: store.ErrUnsupported,
 			Err: errors.New("the store does not show whether its body is encoded")}
 	}
 	return looker.Get(ctx, id)
 }
 
-// amendment is what amends the letter as it is stored.
-func (l *letters) amendment(ctx context.Context, a store.Amendment) (store.Amendment, error) {
+// edit is what edits the letter as it is stored.
+func (l *letters) edit(ctx context.Context, a store.Edit) (store.Edit, error) {
 	if a.Body == nil {
 		return a, nil
 	}
@@ -101,7 +101,7 @@ func (l *letters) amendment(ctx context.Context, a store.Amendment) (store.Amend
 	if err != nil || !encoded && d.message.Headers[Header] == "" {
 		return a, err
 	}
-	next := store.Amendment{ID: a.ID, Body: d.message.Body, Headers: map[string]string{}}
+	next := store.Edit{ID: a.ID, Body: d.message.Body, Headers: map[string]string{}}
 	if next.Body == nil {
 		next.Body = []byte{} // nil would keep the old one
 	}

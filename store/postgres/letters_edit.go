@@ -28,28 +28,28 @@ const (
 	numberDead = `SELECT nextval('@dead_seq') FROM generate_series(1, $1::int)`
 )
 
-// Amend implements [store.DeadLetters].
-func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (refused map[string]error, err error) {
-	invalid, err := backend.AdmitAmend(amendments)
+// Edit implements [store.DeadLetters].
+func (s *letters) Edit(ctx context.Context, edits ...store.Edit) (refused map[string]error, err error) {
+	invalid, err := backend.AdmitEdit(edits)
 	if err != nil {
 		return nil, err
 	}
-	err = s.guard(ctx, "amend", func(ctx context.Context) error {
+	err = s.guard(ctx, "edit", func(ctx context.Context) error {
 		if err := s.inspector.catchUp(ctx); err != nil {
 			return err
 		}
 		return s.within(ctx, s.front, nil, func(t *tx) error {
 			refused = maps.Clone(invalid)
-			return s.amend(ctx, t, amendments, refused)
+			return s.edit(ctx, t, edits, refused)
 		})
 	})
 	return refused, err
 }
 
-func (s *letters) amend(ctx context.Context, t *tx, amendments []store.Amendment, refused map[string]error) error {
+func (s *letters) edit(ctx context.Context, t *tx, edits []store.Edit, refused map[string]error) error {
 	var ids []string
-	for i := range amendments {
-		ids = append(ids, amendments[i].ID)
+	for i := range edits {
+		ids = append(ids, edits[i].ID)
 	}
 	type content struct {
 		pawl.Message
@@ -70,8 +70,8 @@ func (s *letters) amend(ctx context.Context, t *tx, amendments []store.Amendment
 		return err
 	}
 	changed := map[string]bool{}
-	for i := range amendments {
-		a := &amendments[i]
+	for i := range edits {
+		a := &edits[i]
 		c := found[a.ID]
 		switch {
 		case refused[a.ID] != nil:
@@ -82,9 +82,9 @@ func (s *letters) amend(ctx context.Context, t *tx, amendments []store.Amendment
 				changed[a.ID] = true
 			}
 		case live[a.ID]:
-			refused[a.ID] = &store.Error{Op: "amend " + a.ID, Code: store.ErrConflict, Hint: "it is not a dead letter"}
+			refused[a.ID] = &store.Error{Op: "edit " + a.ID, Code: store.ErrConflict, Hint: "it is not a dead letter"}
 		default:
-			refused[a.ID] = notFound("amend", a.ID)
+			refused[a.ID] = notFound("edit", a.ID)
 		}
 	}
 	var g group
@@ -111,10 +111,10 @@ func (s *letters) which(ctx context.Context, t *tx, ids []string) (live, other m
 	return live, other, err
 }
 
-// Bury implements [store.DeadLetters]. A concurrent append of the same id may not see
+// Import implements [store.DeadLetters]. A concurrent append of the same id may not see
 // it, nor be seen: imported letters must not be sent at the same time.
-func (s *letters) Bury(ctx context.Context, letters ...store.Record) (refused map[string]error, err error) {
-	fit, invalid, err := backend.AdmitBury(letters)
+func (s *letters) Import(ctx context.Context, letters ...store.Record) (refused map[string]error, err error) {
+	fit, invalid, err := backend.AdmitImport(letters)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *letters) Bury(ctx context.Context, letters ...store.Record) (refused ma
 	for i := range fit {
 		places[place{fit[i].Topic, fit[i].Priority}] = true
 	}
-	err = s.guard(ctx, "bury", func(ctx context.Context) error {
+	err = s.guard(ctx, "import", func(ctx context.Context) error {
 		if err := s.inspector.catchUp(ctx); err != nil {
 			return err
 		}
@@ -131,13 +131,13 @@ func (s *letters) Bury(ctx context.Context, letters ...store.Record) (refused ma
 		}
 		return s.within(ctx, s.front, nil, func(t *tx) error {
 			refused = maps.Clone(invalid)
-			return s.buryAll(ctx, t, fit, refused)
+			return s.importAll(ctx, t, fit, refused)
 		})
 	})
 	return refused, err
 }
 
-func (s *letters) buryAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
+func (s *letters) importAll(ctx context.Context, t *tx, letters []store.Record, refused map[string]error) error {
 	var ids []string
 	for i := range letters {
 		ids = append(ids, letters[i].ID)
@@ -151,7 +151,7 @@ func (s *letters) buryAll(ctx context.Context, t *tx, letters []store.Record, re
 	if err != nil {
 		return err
 	}
-	w, buried := &writing{}, map[string]bool{}
+	w, imported := &writing{}, map[string]bool{}
 	steps := map[string]step{}
 	for i := range letters {
 		r := &letters[i]
@@ -164,7 +164,7 @@ func (s *letters) buryAll(ctx context.Context, t *tx, letters []store.Record, re
 		}
 		st := storeDead(r, to, numbers[i])
 		st.row = func(row) error {
-			buried[r.ID] = true
+			imported[r.ID] = true
 			w.count(to.id, tallyAppended, 1)
 			return nil
 		}
@@ -180,16 +180,16 @@ func (s *letters) buryAll(ctx context.Context, t *tx, letters []store.Record, re
 		}
 	}
 	for _, id := range ids {
-		if !buried[id] {
-			refused[id] = backend.BuryConflict(id)
+		if !imported[id] {
+			refused[id] = backend.ImportConflict(id)
 		}
 	}
-	if len(buried) == 0 {
+	if len(imported) == 0 {
 		return nil
 	}
 	g = w.tally()
 	for i := range letters {
-		if l := &letters[i]; buried[l.ID] && l.Resolved != nil {
+		if l := &letters[i]; imported[l.ID] && l.Resolved != nil {
 			g = append(g, do(markResolved, sqlstore.EncodeID(l.ID), timeValue(l.Resolved.At.UnixMicro()),
 				textValue(l.Resolved.By), textValue(l.Resolved.Note)))
 		}

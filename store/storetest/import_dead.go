@@ -13,7 +13,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-var burySentences = []Sentence{
+var importSentences = []Sentence{
 	{Text: "Dead looks for a text, whatever the case, in reason, errors of attempts, id, key, values of headers and body.",
 		Name: "DeadHaveTheText", Test: func(t *T) {
 			a := t.msg("a")
@@ -100,20 +100,20 @@ var burySentences = []Sentence{
 				}
 			}
 		}},
-	{Text: "Amend changes body and headers of a dead letter and nothing else; it stays dead, and is delivered so after a replay.",
-		Name: "AmendChangesWhereItIs", Needs: needs(store.CanLookup), Test: func(t *T) {
+	{Text: "Edit changes body and headers of a dead letter and nothing else; it stays dead, and is delivered so after a replay.",
+		Name: "EditChangesWhereItIs", Needs: needs(store.CanLookup), Test: func(t *T) {
 			m := t.keyed("k", "wrong")
 			m.Headers = map[string]string{"a": "1", "b": "2"}
 			id := t.died(m, "K", "r")
 			other := t.died(t.msg("other"), "K", "r")
 			before := t.get(id)
-			t.amend(store.Amendment{ID: id, Body: []byte("right\x00"), Headers: map[string]string{"b": "3", "c": ""}})
+			t.edit(store.Edit{ID: id, Body: []byte("right\x00"), Headers: map[string]string{"b": "3", "c": ""}})
 			after := t.get(id)
 			before.Body, before.Headers = []byte("right\x00"), map[string]string{"a": "1", "b": "3", "c": ""}
 			t.sameRecord(after, before)
-			t.amend(store.Amendment{ID: id}, store.Amendment{ID: other, Headers: map[string]string{"x": "y"}})
+			t.edit(store.Edit{ID: id}, store.Edit{ID: other, Headers: map[string]string{"x": "y"}})
 			t.sameRecord(t.get(id), before)
-			t.amend(store.Amendment{ID: id, Body: []byte{}}, store.Amendment{ID: id, Headers: map[string]string{"d": "4"}})
+			t.edit(store.Edit{ID: id, Body: []byte{}}, store.Edit{ID: id, Headers: map[string]string{"d": "4"}})
 			t.nothing()
 			t.replay("", id, other)
 			ds := t.claims("", "other")
@@ -121,78 +121,78 @@ var burySentences = []Sentence{
 				t.Fatalf("delivered with headers %v and %v", ds[0].Headers, ds[1].Headers)
 			}
 		}},
-	{Text: "Amend refuses what is not there, what is not dead and what no store takes, one by one.",
-		Name: "AmendRefuses", Test: func(t *T) {
+	{Text: "Edit refuses what is not there, what is not dead and what no store takes, one by one.",
+		Name: "EditRefuses", Test: func(t *T) {
 			dead := t.died(t.msg("dead"), "K", "r")
 			ids := t.put(t.msg("leased"), t.msg("waiting"))
 			t.wantBodies(t.claim(1), "leased")
-			body := []byte("amended")
-			t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: "none", Body: body},
-				store.Amendment{ID: dead, Body: body})).want(store.ErrNotFound, "none")
-			refused := t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: ids[0], Body: body},
-				store.Amendment{ID: ids[1], Body: body}))
+			body := []byte("edited")
+			t.refusing(t.dead().Edit(t.ctx(), store.Edit{ID: "none", Body: body},
+				store.Edit{ID: dead, Body: body})).want(store.ErrNotFound, "none")
+			refused := t.refusing(t.dead().Edit(t.ctx(), store.Edit{ID: ids[0], Body: body},
+				store.Edit{ID: ids[1], Body: body}))
 			why := store.ErrConflict
 			if !t.has(store.CanLookup) && errors.Is(refused.of[ids[0]], store.ErrNotFound) {
 				why = store.ErrNotFound // it need not know that they are there
 			}
 			refused.want(why, ids...)
-			t.refusing(t.dead().Amend(t.ctx(), store.Amendment{ID: dead,
+			t.refusing(t.dead().Edit(t.ctx(), store.Edit{ID: dead,
 				Body: make([]byte, pawl.MaxBody+1)})).invalid(dead)
 			many := map[string]string{}
 			for _, name := range numbered("h", pawl.MaxHeaders) {
 				many[name] = "v"
 			}
-			t.amend(store.Amendment{ID: dead, Headers: many})
-			tooMany := store.Amendment{ID: dead, Headers: map[string]string{"one more": "v"}}
-			t.refusing(t.dead().Amend(t.ctx(), tooMany)).invalid(dead)
-			t.wantErr(errOf(t.dead().Amend(t.ctx(), make([]store.Amendment, store.MaxBatch+1)...)), store.ErrTooLarge)
-			t.noneRefused(t.dead().Amend(t.ctx()))
-			t.wantDead("amended")
+			t.edit(store.Edit{ID: dead, Headers: many})
+			tooMany := store.Edit{ID: dead, Headers: map[string]string{"one more": "v"}}
+			t.refusing(t.dead().Edit(t.ctx(), tooMany)).invalid(dead)
+			t.wantErr(errOf(t.dead().Edit(t.ctx(), make([]store.Edit, store.MaxBatch+1)...)), store.ErrTooLarge)
+			t.noneRefused(t.dead().Edit(t.ctx()))
+			t.wantDead("edited")
 			t.claims("waiting")
 		}},
-	{Text: "Bury stores dead letters as they are: a letter that was listed, purged and buried is the same.",
-		Name: "BuryStoresThemAsTheyAre", Needs: needs(store.CanLookup), Test: func(t *T) {
+	{Text: "Import stores dead letters as they are: a letter that was listed, purged and imported is the same.",
+		Name: "ImportStoresThemAsTheyAre", Needs: needs(store.CanLookup), Test: func(t *T) {
 			m := pawl.Message{Topic: "new-topic", Key: []byte("k\xff"), Priority: 3, Body: []byte("body\x00"),
 				Headers: map[string]string{"a": "b\x00"},
 				Delay:   time.Minute, Unique: pawl.Unique{Key: "u", Scope: "s", For: time.Hour}}
 			want := letter(m, "foreign")
 			want.State = store.IsDead
-			t.bury(want)
+			t.importDead(want)
 			t.sameRecord(t.get("foreign"), want)
 			t.sameRecord(t.deadLetters(store.DeadFilter{})[0], want)
 			t.died(t.keyed("k", "native"), "K", "r")
 			native := t.deadLetters(store.DeadFilter{Topic: t.Topic})
 			t.noneRefused(t.dead().Purge(t.ctx(), native[0].ID))
 			t.gone(native[0].ID)
-			t.bury(native...)
+			t.importDead(native...)
 			t.sameRecord(t.get(native[0].ID), native[0])
 		}},
-	{Text: "A buried letter is a dead letter like any other: listed last, replayed, purged; it takes its unique key at the replay.",
-		Name: "BuriedAreDeadLetters", Needs: needs(store.CanUnique), Test: func(t *T) {
+	{Text: "An imported letter is a dead letter like any other: listed last, replayed, purged; it takes its unique key at the replay.",
+		Name: "ImportedAreDeadLetters", Needs: needs(store.CanUnique), Test: func(t *T) {
 			t.died(t.msg("old"), "K", "r")
 			u := t.unique("u", "key", pawl.Unique{})
 			often := letter(t.msg("c"), "c")
 			often.Replays = math.MaxInt16 // nothing ends there
-			t.bury(letter(t.keyed("k", "a"), "a"), letter(u, "b"), often)
+			t.importDead(letter(t.keyed("k", "a"), "a"), letter(u, "b"), often)
 			t.wantDead("old", "a", "u", "c")
 			t.put(t.unique("first", "key", pawl.Unique{}))
 			t.claims("first")
 			t.refusing(t.dead().Replay(t.ctx(), "", "c", "b", "a")).want(store.ErrConflict, "b")
 			ds := t.claims("c", "a")
-			t.check(ds[1].Attempt == 1 && string(ds[1].Key) == "k", "delivery of a buried letter %+v", ds[1])
+			t.check(ds[1].Attempt == 1 && string(ds[1].Key) == "k", "delivery of an imported letter %+v", ds[1])
 			t.noneRefused(t.dead().Purge(t.ctx(), "b"))
 			t.wantDead("old")
 		}},
-	{Text: "Bury refuses ids that are there with ErrConflict and what no store takes, one by one, and stores the others.",
-		Name: "BuryRefuses", Test: func(t *T) {
+	{Text: "Import refuses ids that are there with ErrConflict and what no store takes, one by one, and stores the others.",
+		Name: "ImportRefuses", Test: func(t *T) {
 			dead := t.died(t.msg("dead"), "K", "r")
 			live := t.put(t.msg("live"))[0]
 			good := letter(t.msg("good"), "good")
-			t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), dead), good)).want(store.ErrConflict, dead)
+			t.refusing(t.dead().Import(t.ctx(), letter(t.msg("x"), dead), good)).want(store.ErrConflict, dead)
 			if t.has(store.CanLookup) {
-				t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), live))).want(store.ErrConflict, live)
+				t.refusing(t.dead().Import(t.ctx(), letter(t.msg("x"), live))).want(store.ErrConflict, live)
 			}
-			t.refusing(t.dead().Bury(t.ctx(), good)).want(store.ErrConflict, "good")
+			t.refusing(t.dead().Import(t.ctx(), good)).want(store.ErrConflict, "good")
 			bad := map[string]func(*store.Record){
 				"topic": func(r *store.Record) { r.Topic = "no topic" }, "body": func(r *store.Record) {
 					r.Body = make([]byte, pawl.MaxBody+1)
@@ -208,10 +208,10 @@ var burySentences = []Sentence{
 			for name, spoil := range bad {
 				r := letter(t.msg("x"), name)
 				spoil(&r)
-				t.refusing(t.dead().Bury(t.ctx(), r, letter(t.msg("x"), "beside "+name))).invalid(name)
+				t.refusing(t.dead().Import(t.ctx(), r, letter(t.msg("x"), "beside "+name))).invalid(name)
 			}
-			t.refusing(t.dead().Bury(t.ctx(), letter(t.msg("x"), ""))).invalid("")
-			t.wantErr(errOf(t.dead().Bury(t.ctx(), make([]store.Record, store.MaxBatch+1)...)), store.ErrTooLarge)
+			t.refusing(t.dead().Import(t.ctx(), letter(t.msg("x"), ""))).invalid("")
+			t.wantErr(errOf(t.dead().Import(t.ctx(), make([]store.Record, store.MaxBatch+1)...)), store.ErrTooLarge)
 			got := len(t.deadLetters(store.DeadFilter{}))
 			t.check(got == 2+len(bad), "%d dead letters; want %d", got, 2+len(bad))
 			t.claims("live")
@@ -219,13 +219,13 @@ var burySentences = []Sentence{
 				return
 			}
 			if r := t.append(pawl.Message{Topic: t.Topic, ID: "good"})[0]; r.DuplicateOf != "good" {
-				t.Fatalf("an append of a buried id: %+v", r)
+				t.Fatalf("an append of a imported id: %+v", r)
 			}
 		}},
 	{Text: "Buried letters count as appended, and block their lane where the topic parks.",
 		Name: "BuriedAreCounted", Needs: needs(store.CanTopics, store.CanFigures), Test: func(t *T) {
 			t.declare(store.Declaration{Park: new(true)})
-			t.bury(letter(t.keyed("k", "a"), "a"), letter(t.msg("b"), "b"))
+			t.importDead(letter(t.keyed("k", "a"), "a"), letter(t.msg("b"), "b"))
 			t.wantStats(store.TopicStats{Appended: 2, Dead: 2})
 			t.lane("k", "c")
 			t.nothing()
@@ -263,13 +263,13 @@ func letter(m pawl.Message, id string) store.Record {
 	}
 }
 
-// bury buries letters, which must succeed.
-func (t *T) bury(letters ...store.Record) {
-	t.noneRefused(t.dead().Bury(t.ctx(), letters...))
+// importDead imports letters, which must succeed.
+func (t *T) importDead(letters ...store.Record) {
+	t.noneRefused(t.dead().Import(t.ctx(), letters...))
 }
 
-func (t *T) amend(amendments ...store.Amendment) {
-	t.noneRefused(t.dead().Amend(t.ctx(), amendments...))
+func (t *T) edit(edits ...store.Edit) {
+	t.noneRefused(t.dead().Edit(t.ctx(), edits...))
 }
 
 // sameRecord compares dead letters, whose times agree to the microsecond.

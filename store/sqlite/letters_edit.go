@@ -14,37 +14,37 @@ const (
 	updateContent = `UPDATE pawl_msg SET headers = ?, body = ? WHERE seq = ?`
 )
 
-// Amend implements [store.DeadLetters].
-func (s *letters) Amend(ctx context.Context, amendments ...store.Amendment) (map[string]error, error) {
-	invalid, err := backend.AdmitAmend(amendments)
+// Edit implements [store.DeadLetters].
+func (s *letters) Edit(ctx context.Context, edits ...store.Edit) (map[string]error, error) {
+	invalid, err := backend.AdmitEdit(edits)
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string][]*store.Amendment{}
+	byID := map[string][]*store.Edit{}
 	var ids []string
-	for i := range amendments {
-		a := &amendments[i]
+	for i := range edits {
+		a := &edits[i]
 		if byID[a.ID] = append(byID[a.ID], a); len(byID[a.ID]) == 1 {
 			ids = append(ids, a.ID)
 		}
 	}
-	return s.inspector.each(ctx, "amend", ids, func(k *work, id string) (refused, err error) {
+	return s.inspector.each(ctx, "edit", ids, func(k *work, id string) (refused, err error) {
 		if invalid[id] != nil {
 			return invalid[id], nil
 		}
-		return letterWork{k}.amend(id, byID[id])
+		return letterWork{k}.edit(id, byID[id])
 	})
 }
 
-func (k letterWork) amend(id string, amendments []*store.Amendment) (refused, err error) {
+func (k letterWork) edit(id string, edits []*store.Edit) (refused, err error) {
 	st, err := looks(k).removable(id)
 	switch {
 	case err != nil:
 		return nil, err
 	case st == nil || st.acked:
-		return notFound("amend", id), nil
+		return notFound("edit", id), nil
 	case !st.dead:
-		return &store.Error{Op: "amend " + id, Code: store.ErrConflict, Hint: "it is not a dead letter"}, nil
+		return &store.Error{Op: "edit " + id, Code: store.ErrConflict, Hint: "it is not a dead letter"}, nil
 	}
 	m := pawl.Message{Topic: k.topics.byNumber[st.topic].Name}
 	err = k.db.query(selectContent, func(r row) (err error) {
@@ -55,7 +55,7 @@ func (k letterWork) amend(id string, amendments []*store.Amendment) (refused, er
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range amendments {
+	for _, a := range edits {
 		if err := a.Apply(&m); err != nil {
 			return err, nil
 		}
@@ -70,9 +70,9 @@ const (
 	insertTried = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?, ?, ?, ?, ?)`
 )
 
-// Bury implements [store.DeadLetters].
-func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string]error, error) {
-	fit, invalid, err := backend.AdmitBury(letters)
+// Import implements [store.DeadLetters].
+func (s *letters) Import(ctx context.Context, letters ...store.Record) (map[string]error, error) {
+	fit, invalid, err := backend.AdmitImport(letters)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +82,10 @@ func (s *letters) Bury(ctx context.Context, letters ...store.Record) (map[string
 		byID[fit[i].ID] = &fit[i]
 		ids = append(ids, fit[i].ID)
 	}
-	refused, err := s.inspector.each(ctx, "bury", ids, func(k *work, id string) (refused, err error) {
+	refused, err := s.inspector.each(ctx, "import", ids, func(k *work, id string) (refused, err error) {
 		stored, err := letterWork{k}.storeDead(byID[id])
 		if err == nil && !stored {
-			refused = backend.BuryConflict(id)
+			refused = backend.ImportConflict(id)
 		}
 		return refused, err
 	})
