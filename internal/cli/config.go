@@ -155,8 +155,9 @@ func (s *session) effective() (*policy.Matrix, error) {
 
 func (s *session) configuration() *cobra.Command {
 	return noun("config", "Check and show the configuration file",
-		`Checks and shows the configuration file of the daemon, pawl.yaml. A flag goes
-before the environment, that before the file, and that before the default.`,
+		`Checks and shows the configuration file of the daemon, pawl.yaml. A flag
+overrides the environment, the environment overrides the file, and the file overrides
+the defaults.`,
 		s.configCheck(), s.configShow(), s.configSchema())
 }
 

@@ -63,7 +63,7 @@ func writeTopic(w io.Writer, t *operate.TopicShown) {
 		row(setting.name, "%v, %s", setting.value, oneLine(t.Origins[setting.name]))
 	}
 	if t.Retries == (policy.Retries{}) {
-		row("retries", "as the workers say")
+		row("retries", "not set here; each worker has its own setting")
 	} else {
 		row("retries", "%s, %s", strings.TrimPrefix(retriesText(t.Retries), ", "), oneLine(t.Origins["retries"]))
 	}
