@@ -26,14 +26,13 @@ var asking = []string{"pawl cancel", "pawl reclaim", "pawl skip", "pawl messages
 
 // takes reports whether a command has a use for a global flag.
 func takes(c *cobra.Command, flag string) bool {
-	path := c.CommandPath()
 	under := func(paths []string) bool {
-		return slices.ContainsFunc(paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+" ") })
+		return slices.ContainsFunc(paths, func(p string) bool { return strings.HasPrefix(c.CommandPath()+" ", p+" ") })
 	}
 	switch looks := slices.Contains(looking, c.Name()); {
 	case !c.HasParent():
 		return true
-	case !c.Runnable(), c.HasSubCommands() && !ownFlagsOf(c):
+	case !c.Runnable(), c.HasSubCommands() && len(formFlags(c.LocalNonPersistentFlags())) == 0:
 		return false // it is a text, or its verbs say what they take
 	case flag == "store", flag == "mirror", flag == "auto-migrate", flag == "config":
 		return !under(storeless)
@@ -43,12 +42,6 @@ func takes(c *cobra.Command, flag string) bool {
 		return !looks && under(asking)
 	}
 	return true
-}
-
-// ownFlagsOf reports whether a command has flags of its own besides --help.
-func ownFlagsOf(c *cobra.Command) (has bool) {
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { has = has || f.Name != "help" })
-	return has
 }
 
 // onlyItsFlags makes the help of each command show the global flags that it takes.

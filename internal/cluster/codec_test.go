@@ -57,8 +57,8 @@ func TestCodecOverKafka(t *testing.T) {
 		letters, _ := store.As[store.DeadLetters](s)
 		m.ID += " dead"
 		now := time.Now().Truncate(time.Millisecond)
-		if refused, err := letters.Import(ctx, store.Record{Message: m, State: store.IsDead, EnqueuedAt: now, DeadAt: now,
-			Kind: "K"}); err != nil || len(refused) > 0 {
+		if refused, err := letters.Import(ctx, store.Record{Message: m, State: store.IsDead, EnqueuedAt: now,
+			DeadAt: now, Kind: "K"}); err != nil || len(refused) > 0 {
 			t.Fatal(refused, err)
 		}
 	}
