@@ -351,14 +351,14 @@ func (s *session) explain() *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain [ID]", Short: "Say why a message is where it is, and what happens next",
 		Args: count(0, 1, "one id"),
-		Long: `Says in words why a message is where it is: who works on it, what it waits for, why it
-failed, which rule decided about that, and what happens next.
+		Long: `Explains the state of a message: which worker has it, or why it waits, why it failed,
+which rule decided about the failure, and what happens next.
 
 The situation is one of ready, behind, held, paused, limited, delayed, retrying,
-suspect, leased, dead, replayed and retained. If a topic is paused, it also says what
-will hold the message back after that. An acked message is no longer known, unless its
-topic retains; neither is one that was cancelled or discarded, but the audit tells who
-did that, if it was by id. Then the exit code is 6.
+suspect, leased, dead, replayed and retained. For a paused topic, it also names the
+next obstacle after the pause. An acked message is unknown, unless its topic retains
+acked messages. So is a message that was cancelled or discarded; the audit tells who did
+that, if it was by id. The exit code for an unknown message is 6.
 
 It says that no worker is known to serve a topic if none has reported for 20 seconds
 and none holds a message of it. A program may have switched its reports off.

@@ -27,8 +27,8 @@ func command() pipeline.Command {
 		Long: `Without --out, SRC is one document (- is the standard input), and its Markdown is printed.
 
 With --out, every file in the SRC folders becomes DIR/PATH.md. The run can be interrupted and killed at any time; the
-same command goes on where it was: what is done is not done again, what has changed is. DIR/state.json says how each
-file is, DIR/failed_report.json which failed, and why.
+same command goes on where it was: finished files are skipped, changed files are converted again. DIR/state.json has
+the state of each file, DIR/failed_report.json the files that failed, and why.
 
 With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are in pawl.yaml, under llm.`,
 		Example: "pawl convert report.docx\npawl convert docs --out markdown\npawl convert docs --out markdown --llm local/small",

@@ -31,8 +31,8 @@ func command() pipeline.Command {
 file. Pages are known by their canonical URL and stored once. robots.txt is obeyed,
 hosts are asked two requests at a time, and are left alone for as long as they ask.
 
-The crawl is in the store: kill it at any moment and go on with --resume. What fails
-is tried five times and is a dead letter then: pawl dead ls --topic crawl.request
+The crawl is in the store: kill it at any moment and go on with --resume. A page that
+fails is tried five times, then is a dead letter: pawl dead ls --topic crawl.request
 shows it, and pawl dead replay tries it again. The file appears at the end, whole.
 
 Exit code 0: everything is stored; 3: some is in the dead letters; 4: interrupted,
