@@ -20,10 +20,10 @@ func ber(tag byte, parts ...string) string {
 }
 
 // cms is what S/MIME makes of octets: signed, unless kind is another one.
-func cms(make func(byte, ...string) string, kind, octets string) string {
+func cms(form func(byte, ...string) string, kind, octets string) string {
 	const data = "\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x01"
-	content := make(0x30, data, make(0xa0, octets))
-	return make(0x30, data[:10]+kind, make(0xa0, make(0x30, "\x02\x01\x01", make(0x31), content)))
+	content := form(0x30, data, form(0xa0, octets))
+	return form(0x30, data[:10]+kind, form(0xa0, form(0x30, "\x02\x01\x01", form(0x31), content)))
 }
 
 func TestMailsThatAreSignedOrEncrypted(t *testing.T) {
