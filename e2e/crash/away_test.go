@@ -16,7 +16,7 @@ import (
 // and is brought back without a hand, in the order of every key; nothing that comes
 // later overtakes it.
 func TestKafkaAway(t *testing.T) {
-	beside(t, 83)
+	beside(t, 60)
 	kafkaBroker(t)
 	const keys, partitions, topic = 1000, 4, "orders"
 	v := ownService(t, "kafka")

@@ -112,7 +112,7 @@ func coordinatorOf(t *testing.T, admin *kadm.Client, group string) int32 {
 // TestKafkaConnectionCut: all traffic goes through a proxy, which closes every
 // connection, resets them, and swallows what is sent over them for some seconds.
 func TestKafkaConnectionCut(t *testing.T) {
-	beside(t, 60)
+	beside(t, 45)
 	kafkaBroker(t)
 	v := ownService(t, "kafka")
 	proxied := v.address("PAWL_TEST_KAFKA_PROXIED")

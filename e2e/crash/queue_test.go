@@ -10,7 +10,7 @@ import (
 )
 
 // atOnce is how many tests run beside each other. `go test` needs a -parallel that is larger than the number of tests.
-const atOnce = 8
+const atOnce = 6
 
 // beside lets a test run beside others, once all that need the machine for themselves are over. Those that take the
 // most seconds begin first: the last test to end holds up the run.
