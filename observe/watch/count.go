@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/dispatch/roster"
@@ -76,9 +77,10 @@ func Topics(ctx context.Context, s store.Store, names []string, m *observe.Metri
 		if stale {
 			m.DepthUnknown()
 		}
+		results := sync.OnceValue(func() map[string]bool { return readWhole(ctx, s) })
 		for i := range stats {
 			t := &stats[i]
-			if t.Waiting > 0 && !slices.Contains(names, t.Name) && readWhole(ctx, s, t.Name) {
+			if t.Waiting > 0 && !slices.Contains(names, t.Name) && results()[t.Name] {
 				m.Depth(t.Name, 0, 0, 0, 0, 0)
 				continue
 			}
@@ -94,27 +96,28 @@ func Topics(ctx context.Context, s store.Store, names []string, m *observe.Metri
 	}
 }
 
-// readWhole reports whether a program that is there reads the topic from beginning to end: what waits there waits for
-// no worker.
-func readWhole(ctx context.Context, s store.Store, topic string) bool {
+// readWhole returns the topics that a program that is there reads from beginning to end: what waits there waits for no
+// worker.
+func readWhole(ctx context.Context, s store.Store) map[string]bool {
 	entries, ok := store.As[store.Shared](s, store.CanState)
 	if !ok {
-		return false
+		return nil
 	}
 	now, err := entries.Clock(ctx)
 	if err != nil {
-		return false
+		return nil
 	}
+	topics := map[string]bool{}
 	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
 		var worker roster.Registration
 		if err != nil || now.Sub(e.At) > roster.GoneAfter || json.Unmarshal(e.Value, &worker) != nil {
 			continue
 		}
-		if slices.ContainsFunc(worker.Topics, func(t roster.Topic) bool { return t.ReadWhole && t.Topic == topic }) {
-			return true
+		for _, t := range worker.Topics {
+			topics[t.Topic] = topics[t.Topic] || t.ReadWhole
 		}
 	}
-	return false
+	return topics
 }
 
 // countTopKey looks whether one key holds a topic up.

@@ -193,12 +193,12 @@ func TestResultsDoNotWait(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := readWhole(t.Context(), s, "found"); got != reader.is {
+			if got := readWhole(t.Context(), s)["found"]; got != reader.is {
 				t.Errorf("%s: %v", reader.says, got)
 			}
 		}
 		time.Sleep(time.Minute)
-		if readWhole(t.Context(), s, "found") {
+		if readWhole(t.Context(), s)["found"] {
 			t.Error("it is read by a program that is gone")
 		}
 	})
