@@ -9,11 +9,12 @@ import (
 
 // A lane has its next message only when the store has taken the verdict about the one before.
 // In these milliseconds its slot is owed to it: something of a lower priority would take it
-// otherwise, again and again, and keep it for as long as a handler runs.
+// otherwise, again and again, and keep it for as long as a handler runs. The same goes for a
+// message that waited too long here and is given back: a claim brings it again.
 
-// owed is a slot that the next message of a lane may take.
+// owed is a slot that the next message of a lane, or one that is given back, may take.
 type owed struct {
-	run     *run // the one before
+	run     *run // the one before, or that is given back
 	prio    int
 	since   time.Duration
 	until   time.Duration // then it is no longer kept
@@ -59,18 +60,27 @@ func (d *throttle) owe(r *run, st *store.Settlement) {
 	t, last := r.topic, &r.ds[len(r.ds)-1]
 	ended := r.state == over && st.Verdict == store.Ack && st.Hold == 0
 	reserved := r.critical && t.criticalRunning < t.Reserved // nothing of a lower priority may take it
-	if !ended || !r.full || !r.keyed || reserved || t.Batch != nil || last.Priority <= t.low.prio || d.phase != working {
+	if !ended || !r.full || !r.keyed || reserved {
 		return
 	}
 	if t.measured && t.mean < worthKeeping*t.gap {
 		t.gap -= t.gap / 16 // the store may have become quicker: it is tried again after a while
 		return
 	}
-	now, wait := d.engine.now(), owedFor
+	d.keepSlot(r, last.Priority)
+}
+
+// keepSlot keeps a slot from lower priorities than the given one, until a claim is back that was
+// sent after the last settlement of the run. The caller holds mu.
+func (d *throttle) keepSlot(r *run, prio int) {
+	t, now, wait := r.topic, d.engine.now(), owedFor
+	if t.Batch != nil || prio <= t.low.prio || len(t.owes) >= t.Concurrency || d.phase != working {
+		return
+	}
 	if t.measured {
 		wait = min(max(owedFor, t.mean/worthKeeping), owedLongest)
 	}
-	t.owes = append(t.owes, owed{r, last.Priority, now, now + wait, never})
+	t.owes = append(t.owes, owed{r, prio, now, now + wait, never})
 	d.openAt(t, now, wait)
 }
 

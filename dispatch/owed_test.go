@@ -146,3 +146,37 @@ func TestASlotIsNotKeptForASlowStore(t *testing.T) {
 		}
 	})
 }
+
+// A message that is given back because handlers take long goes before what is held meanwhile: the slot becomes free
+// while its release is on its way.
+func TestWhatIsGivenBackIsNextFromLowerPriorities(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.store.slow(5 * time.Millisecond)
+		back := make(chan struct{})
+		r.store.settle = func(b store.Batch[store.Settlement]) error {
+			for _, st := range b.Items {
+				if st.ID == "urgent" && st.Verdict == store.Release {
+					close(back)
+				}
+			}
+			time.Sleep(5 * time.Millisecond)
+			return nil
+		}
+		var seen diary
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			seen.add("%s", d.ID)
+			if len(seen.list()) == 1000 {
+				time.Sleep(100 * time.Millisecond)
+				r.append(pawl.Message{ID: "urgent", Topic: "a", Priority: pawl.MaxPriority})
+				r.d.Wake("a")
+				<-back
+			}
+			return nil
+		})
+		c.UntilEmpty = true
+		r.append(numbered("a", 3000)...)
+		r.run(c)
+		equal(r, r.ended(), nil)
+		equal(r, seen.list()[1000], "urgent")
+	})
+}

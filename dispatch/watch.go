@@ -122,7 +122,9 @@ func (d *watcher) watchRun(r *run, now time.Duration) (endings []ending, abandon
 			d.settler.drop(r)
 		case r.state == waiting && now >= c.sent+r.topic.stale():
 			d.tooSlow(r.topic, now)
+			prio := r.current().Priority
 			d.settler.giveBack(r, 0, "waited too long in this process")
+			d.throttle.keepSlot(r, prio)
 		case r.state == waiting:
 			c.check = min(c.check, c.sent+r.topic.stale())
 		}
