@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,13 +174,33 @@ func TestHostileTextsAreText(t *testing.T) {
 	if err := topics.Pause(t.Context(), "mail", 0, evil, evil); err != nil {
 		t.Fatal(err)
 	}
+	for path, form := range map[string]url.Values{
+		"/topics/mail/pause":                     {"s:reason": {evil}},
+		"/state/%7Btopic%7D/%7Bkey%7D/put":       {"p:topic": {"flags"}, "p:key": {evil}, "j:value": {`"</script><script>"`}},
+		"/schedules/%7Bname%7D/put":              {"p:name": {"nightly"}, "s:cron": {"@daily"}, "s:topic": {"mail"}, "s:body": {evil}},
+		"/schedules/%7Bname%7D/put?again":        {"p:name": {evil}, "s:cron": {evil}, "s:zone": {evil}, "s:topic": {evil}},
+		"/dead/dead/resolve":                     {"s:reason": {evil}},
+		"/dead/dead/reopen":                      {"s:reason": {evil}},
+		"/topics/%22%3E%3Cscript%3E/pause":       {"s:reason": {evil}},
+		"/workers/%3Cscript%3Ealert(1)%3C/drain": {"s:reason": {evil}},
+	} {
+		_, body := r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console/do/v1"+path, form))
+		if strings.Contains(body, "<script>") {
+			t.Errorf("POST %s lets markup through:\n%s", path, body)
+		}
+	}
 	group := regexp.MustCompile(`/console/dead/group\?[^"]*`).FindString(r.get(secretOf(api.Admin), "/console/dead"))
 	for _, path := range []string{"/", "/topics", "/topics/mail", "/dead", strings.TrimPrefix(group, "/console"), "/messages",
 		"/messages?topic=mail&state=dead&search=" + url.QueryEscape(evil), "/messages?q=" + url.QueryEscape(evil),
 		"/messages/live", "/messages/live?as=hex", "/messages/dead", "/messages/dead?as=tree", "/messages/dead?as=text",
 		"/send?copy=live", "/send?topic=" + url.QueryEscape(evil), "/dead?search=" + url.QueryEscape(evil),
+		"/audit", "/audit?kind=" + url.QueryEscape(evil), "/state", "/state/flags/" + url.PathEscape(evil),
+		"/state?prefix=" + url.QueryEscape(evil), "/schedules", "/schedules/nightly", "/operations", "/workers", "/pipelines",
+		"/policy?kind=" + url.QueryEscape(evil) + "&type=" + url.QueryEscape(evil), "/runbook/" + url.PathEscape(evil),
+		"/topics/" + url.PathEscape(evil), "/messages/" + url.PathEscape(evil), "/operations/" + url.PathEscape(evil),
 		"/login?back=" + url.QueryEscape(evil)} {
-		body := r.get(secretOf(api.Admin), "/console"+strings.ReplaceAll(path, "&amp;", "&"))
+		_, body := r.do(r.as(secretOf(api.Admin), http.MethodGet, "/console"+strings.ReplaceAll(path, "&amp;", "&"), nil))
+		body = regexp.MustCompile(`<script nonce="[^"]*" src="[^"]*" defer>`).ReplaceAllString(body, "")
 		if strings.Contains(body, "<script>") || strings.Contains(body, "<img src=x") ||
 			regexp.MustCompile(`(?i)(href|src|action)="?\s*javascript:`).MatchString(body) {
 			t.Errorf("%s lets markup through", path)
@@ -296,10 +318,38 @@ func TestTheLoginSlowsDown(t *testing.T) {
 	var slow throttle
 	now := time.Now()
 	for range 20 {
-		slow.failed("1.2.3.4", now)
+		now = now.Add(longestWait)
+		slow.try("1.2.3.4", now)
 	}
-	if wait := slow.wait("1.2.3.4", now); wait != longestWait || slow.wait("5.6.7.8", now) > 0 {
+	if wait := slow.try("1.2.3.4", now); wait != longestWait || slow.try("5.6.7.8", now) > 0 {
 		t.Error("waits", wait)
+	}
+}
+
+// TestManyLoginsAtOnce: guesses at the same time, from one network, are no more than one after the other.
+func TestManyLoginsAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	var tried atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 100 {
+		q := r.as("", http.MethodPost, "/console/login", url.Values{"token": {"wrong"}})
+		q.RemoteAddr = fmt.Sprintf("[2001:db8::%x]:1", i+1)
+		wg.Go(func() {
+			w := httptest.NewRecorder()
+			if r.ServeHTTP(w, q); w.Code == http.StatusUnauthorized {
+				tried.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := tried.Load(); n != freeFailures {
+		t.Errorf("%d of 100 guesses were looked at", n)
+	}
+	for remote, want := range map[string]string{"1.2.3.4:5": "1.2.3.4", "[::ffff:1.2.3.4]:5": "1.2.3.4",
+		"[2001:db8:0:1::1%eth0]:5": "2001:db8:0:1::/64", "@": "@"} {
+		if got := addressOf(&http.Request{RemoteAddr: remote}); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
 	}
 }
 

@@ -2,8 +2,8 @@ package console
 
 import (
 	"crypto/rand"
-	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -114,11 +114,8 @@ func (k *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	back := local(r.PostForm.Get("back"), k.config.BasePath)
-	from, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		from = r.RemoteAddr
-	}
-	if wait := k.logins.wait(from, time.Now()); wait > 0 {
+	from := addressOf(r)
+	if wait := k.logins.try(from, time.Now()); wait > 0 {
 		w.Header().Set("Retry-After", num(int64(wait/time.Second)+1))
 		v.render(http.StatusTooManyRequests, "login",
 			loginData{back, v.T("Too many failures: wait %s.", span(wait.Seconds()))})
@@ -127,7 +124,6 @@ func (k *Console) login(w http.ResponseWriter, r *http.Request) {
 	session, err := k.shops[0].api.Session(r.Context(), strings.TrimSpace(r.PostForm.Get("token")),
 		time.Now().Add(sessionFor))
 	if err != nil {
-		k.logins.failed(from, time.Now())
 		v.render(http.StatusUnauthorized, "login", loginData{back, v.T("This token opens nothing here.")})
 		return
 	}
@@ -195,17 +191,9 @@ const (
 	maxKnown     = 10_000 // addresses
 )
 
-// wait is how long an address has to wait.
-func (t *throttle) wait(from string, now time.Time) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if f := t.known[from]; f != nil {
-		return f.until.Sub(now)
-	}
-	return 0
-}
-
-func (t *throttle) failed(from string, now time.Time) {
+// try counts an attempt of an address, as a failure until forget says otherwise, or returns how long it has to wait. So
+// many attempts at the same time are not more than one after the other.
+func (t *throttle) try(from string, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.known == nil || len(t.known) >= maxKnown {
@@ -216,9 +204,25 @@ func (t *throttle) failed(from string, now time.Time) {
 		f = &failures{}
 		t.known[from] = f
 	}
+	if wait := f.until.Sub(now); wait > 0 {
+		return wait
+	}
 	if f.n++; f.n >= freeFailures {
 		f.until = now.Add(min(time.Second<<min(f.n-freeFailures, 10), longestWait))
 	}
+	return 0
+}
+
+// addressOf is who is counted as one: an address, or of IPv6 the network that one host is given.
+func addressOf(r *http.Request) string {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	if a := from.Addr().Unmap(); !a.Is6() {
+		return a.String()
+	}
+	return netip.PrefixFrom(from.Addr().WithZone(""), 64).Masked().String()
 }
 
 func (t *throttle) forget(from string) {
