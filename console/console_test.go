@@ -284,10 +284,10 @@ func TestOverviewSaysEachFindingOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.shops[0].checkup.asked = time.Now()
-	r.shops[0].checkup.verdict = []finding{
-		{Topic: "mail", What: "topic mail: paused by ops", Runbook: "PawlTopicPaused"},
-		{Topic: "mail", What: "topic mail: one key", Runbook: "PawlHotKey"},
-		{Topic: "disk", What: "disk: full"},
+	r.shops[0].checkup.verdict = []diagnosis{
+		{Check: "topic mail", Detail: "paused by ops", Runbook: "PawlTopicPaused"},
+		{Check: "topic mail", Detail: "one key", Runbook: "PawlHotKey"},
+		{Check: "disk", Detail: "full"},
 	}
 	page := r.get(secretOf(api.Operator), "/console/")
 	for text, times := range map[string]int{"paused by ops": 1, "topic mail: one key": 1, "disk: full": 1,

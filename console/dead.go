@@ -116,6 +116,7 @@ type tally struct {
 
 type groupData struct {
 	Group   *operate.DeadGroup
+	Others  bool // there are more causes than were counted
 	Strip   []cell
 	Letters []operate.DeadLetter
 	Sample  *operate.DeadLetter
@@ -134,17 +135,17 @@ const lookedAt = 200
 
 func deadGroup(v *view) (any, error) {
 	d := groupData{Filter: v.filter()}
-	groups, _, err := v.groups(v.filter(), 2)
+	groups, more, err := v.groups(v.filter(), 1000)
 	if err != nil || len(groups) == 0 {
 		return d, err
 	}
-	d.Group = &groups[0]
+	d.Group, d.Others = &groups[0], more
+	for i := range groups[1:] { // the filter has no fingerprint
+		d.Group.Join(&groups[1+i])
+	}
 	var most int64
 	for _, h := range d.Group.ByHour {
 		most = max(most, h.Count)
-	}
-	for i := range groups[1:] {
-		d.Group.Count += groups[1+i].Count // the filter has no fingerprint
 	}
 	d.Strip = strip(d.Group.ByHour, most)
 	q := v.filter()

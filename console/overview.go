@@ -161,11 +161,11 @@ func b2i(b bool) int {
 type checkup struct {
 	mu      sync.Mutex
 	asked   time.Time
-	verdict []finding
+	verdict []diagnosis
 }
 
 // found are the findings of the doctor, for somebody who may see all; none before the first ones are there.
-func (c *checkup) found(v *view) []finding {
+func (c *checkup) found(v *view) (all []finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.asked) > time.Minute {
@@ -175,7 +175,16 @@ func (c *checkup) found(v *view) []finding {
 	if !v.Whole() {
 		return nil
 	}
-	return c.verdict
+	for _, f := range c.verdict {
+		topic := strings.TrimPrefix(f.Check, "topic ")
+		link := v.URL("/doctor")
+		if topic != f.Check {
+			link = v.URL("/topics/%s", topic)
+		}
+		all = append(all, finding{Bad: f.Verdict == "fail", Topic: topic, Runbook: f.Runbook, Link: link,
+			What: f.Check + ": " + v.Sentence(f.Detail) + operate.Because(v.Sentence(f.Fix))})
+	}
+	return all
 }
 
 func (c *checkup) ask(v *view) {
@@ -184,15 +193,8 @@ func (c *checkup) ask(v *view) {
 	if err != nil || json.Unmarshal(text, &findings) != nil {
 		return // this program has no doctor
 	}
-	var all []finding
-	for _, f := range findings {
-		if f.Verdict == "warn" || f.Verdict == "fail" {
-			topic := strings.TrimPrefix(f.Check, "topic ")
-			all = append(all, finding{Bad: f.Verdict == "fail", Topic: topic, Runbook: f.Runbook, Link: v.URL("/doctor"),
-				What: f.Check + ": " + f.Detail + operate.Because(f.Fix)})
-		}
-	}
+	findings = slices.DeleteFunc(findings, func(f diagnosis) bool { return f.Verdict != "warn" && f.Verdict != "fail" })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.verdict = all
+	c.verdict = findings
 }

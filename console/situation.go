@@ -2,8 +2,8 @@ package console
 
 import "github.com/pawl-dev/pawl/internal/operate"
 
-// situations are what people are told first of a message, in their language: where it is. The sentences of
-// [operate.Explanation] follow, with names and times, in English.
+// situations are what people are told first of a message, in Chinese: where it is. What [operate.Explanation] says with
+// names and times follows.
 var situations = map[string]string{
 	operate.SituationReady:    "It waits for a worker with room.",
 	operate.SituationBehind:   "Another message of its key is before it.",
@@ -20,5 +20,10 @@ var situations = map[string]string{
 	operate.SituationUnknown:  "It is done, or was never here.",
 }
 
-// Situation is where a message is, in the language of the person.
-func (v *view) Situation(x *operate.Explanation) string { return v.T(situations[x.Situation]) }
+// Why is why a message is where it is, in the language of the person.
+func (v *view) Why(x *operate.Explanation) string {
+	if v.Lang == zh {
+		return v.T(situations[x.Situation]) + " " + v.Sentence(x.Why) + "。"
+	}
+	return x.Why + "."
+}

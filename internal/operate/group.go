@@ -123,6 +123,23 @@ func GroupDead(ctx context.Context, s store.Store, d store.DeadLetters, f store.
 	return sorted, nil
 }
 
+// Join adds the letters of another group. What the two do not have in common is no longer said.
+func (g *DeadGroup) Join(other *DeadGroup) {
+	if g.Kind != nil && (other.Kind == nil || *g.Kind != *other.Kind) {
+		g.Kind = nil
+	}
+	g.Fingerprint, g.Count = nil, g.Count+other.Count
+	if other.FirstDeadAt.Before(g.FirstDeadAt) {
+		g.FirstDeadAt = other.FirstDeadAt
+	}
+	if other.LastDeadAt.After(g.LastDeadAt) {
+		g.LastDeadAt, g.Reason, g.ID = other.LastDeadAt, other.Reason, other.ID
+	}
+	for i := range min(len(g.ByHour), len(other.ByHour)) {
+		g.ByHour[i].Count += other.ByHour[i].Count
+	}
+}
+
 func (g *DeadGroup) add(r *store.Record) {
 	g.Count++
 	if at := r.DeadAt.UTC(); !at.Before(g.LastDeadAt) {
