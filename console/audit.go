@@ -38,23 +38,28 @@ func auditPage(v *view) (any, error) {
 
 // undoHints say how to undo an action, by its last words.
 var undoHints = []struct{ action, hint string }{
-	{"topics pause", "Resume the topic."}, {"topics resume", "Pause the topic again."},
-	{"pipeline pause", "Resume the pipeline."}, {"schedules pause", "Resume the schedule."},
 	{"schedules rm", "Put the schedule again; its history is still there."},
 	{"workers drain", "Start the worker again."},
-	{"topics set", "Set what is shown back to what it was."},
-	{"replay", "What was replayed is on its way: cancel the messages, or skip them."},
+	{"operations cancel", "Plan it again for what is left."},
+	{"topics rm", "It cannot be undone; sending makes the topic again."},
+	{"state put", "Write the value from before again: the history has it."},
+	{"state rm", "Write the value from before again: the history has it."},
+	{"project rollback", "Rebuild."}, {"forward rules rm", "Add the rule again."},
+	{"forward rules add", "Remove the rule."}, {"forward rules disable", "Enable the target again."},
+	{"set", "Set what is shown back to what it was."},
+	{"pause", "Resume it."}, {"resume", "Pause it again."},
+	{"replay", "What was sent is on its way: cancel the messages, or skip them."},
+	{"backfill", "What was sent is on its way: cancel the messages, or skip them."},
 	{"resolve", "Reopen them."}, {"reopen", "Resolve them again."},
 	{"discard", "It cannot be undone."}, {"cancel", "It cannot be undone: send the message again."},
-	{"topics rm", "It cannot be undone; sending makes the topic again."},
 	{"skip", "Replay the dead letter."}, {"edit", "Edit it again: the entry has the body from before, if it is short."},
-	{"project rollback", "Rebuild."}, {"forward rules rm", "Add the rule again."},
 }
 
 func (v *view) auditRow(a *operate.AuditEntry) auditRow {
 	r := auditRow{AuditEntry: *a}
+	action := " " + strings.ReplaceAll(a.Action, ".", " ") // a pipeline writes forward.rules.add
 	for _, h := range undoHints {
-		if a.Action == h.action || strings.HasSuffix(a.Action, " "+h.action) {
+		if strings.HasSuffix(action, " "+h.action) {
 			r.Undo = v.T(h.hint)
 			break
 		}

@@ -190,3 +190,16 @@ func replayByRequest(t *testing.T, a *api.API, who api.Caller) {
 		t.Fatal(err)
 	}
 }
+
+// TestAuditSaysHowToUndo what people and pipelines do.
+func TestAuditSaysHowToUndo(t *testing.T) {
+	v := &view{Lang: english, shop: &shop{}}
+	for action, want := range map[string]string{"topics pause": "Resume it.", "forward.rules.rm": "Add the rule again.",
+		"forward.rules.set": "Set what is shown back to what it was.", "operations cancel": "Plan it again for what is left.",
+		"cancel": "It cannot be undone: send the message again.", "dead discard": "It cannot be undone.",
+		"state put": "Write the value from before again: the history has it.", "topics declare": ""} {
+		if got := v.auditRow(&operate.AuditEntry{Action: action}).Undo; got != want {
+			t.Errorf("%s: %q, want %q", action, got, want)
+		}
+	}
+}

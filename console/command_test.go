@@ -130,6 +130,14 @@ func TestNamedByForm(t *testing.T) {
 		strings.Contains(page, "2026-01-02") {
 		t.Errorf("the page of the schedule:\n%s", page)
 	}
+	schedule.Set("p:name", "dawn")
+	schedule.Set("s:zone", "Asia/Shanghai")
+	if answer, body = post(asked, schedule); answer.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d\n%s", answer.StatusCode, body)
+	}
+	if page := r.get(secretOf(api.Viewer), "/console/schedules/dawn"); !strings.Contains(page, "T00:00:00&#43;08:00") {
+		t.Errorf("the next ticks are not in their zone:\n%s", page)
+	}
 	asked = "/state/%7Btopic%7D/%7Bkey%7D/put"
 	value := url.Values{"p:topic": {"flags"}, "p:key": {"a/b"}, "j:value": {`{"on":`}}
 	if answer, _ = post(asked, value); answer.StatusCode != http.StatusUnprocessableEntity {
@@ -144,7 +152,7 @@ func TestNamedByForm(t *testing.T) {
 		!strings.Contains(page, "/do/v1/state/flags/a%2Fb/rm") {
 		t.Errorf("the page of the value:\n%s", page)
 	}
-	rm := url.Values{"sure": {"a/b"}, "typed": {"a/b"}, "n:if_version": {"7"}}
+	rm := url.Values{"sure": {"a/b"}, "typed": {"a/b"}, "n:if_version": {"99"}}
 	if answer, _ = post("/state/flags/a%2Fb/rm", rm); answer.StatusCode != http.StatusConflict {
 		t.Errorf("another version: %d", answer.StatusCode)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
 )
 
 func overviewPages() []page {
@@ -134,7 +135,7 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 // lateFor is how late a tick may be, and how long a limit may let nothing through, before somebody should know.
 const lateFor = 30 * time.Second
 
-// lateSchedules are those with a tick that is overdue for long.
+// lateSchedules are those with a tick that is overdue for long, or whose last message died.
 func lateSchedules(v *view) (all []finding) {
 	var known []operate.Schedule
 	if _, err := v.cached(&known, url.Values{"limit": {"1000"}}, "/schedules"); err != nil {
@@ -145,6 +146,10 @@ func lateSchedules(v *view) (all []finding) {
 		if s.Overdue > lateFor.Seconds() {
 			all = append(all, finding{Bad: true, What: s.Name + ": " + v.T("a tick is overdue for %s", span(s.Overdue)),
 				Runbook: "PawlScheduleStandsStill", Link: v.URL("/schedules/%s", s.Name)})
+		}
+		if s.LastOutcome == string(store.IsDead) {
+			all = append(all, finding{Bad: true, What: s.Name + ": " + v.T("the message of its last tick is a dead letter"),
+				Runbook: "PawlDeadLetters", Link: v.URL("/schedules/%s", s.Name)})
 		}
 	}
 	return all

@@ -21,8 +21,8 @@ type workersData struct {
 
 func workerList(v *view) (any, error) {
 	d := workersData{V: v}
-	var err error
-	if d.Cursor, err = v.get(&d.Workers, v.query("cursor"), "/workers"); err != nil || !v.May(api.Operator) {
+	header, err := v.cached(&d.Workers, v.query("cursor"), "/workers")
+	if d.Cursor = header.Get("Pawl-Cursor"); err != nil || !v.May(api.Operator) {
 		return d, err
 	}
 	var all []operate.Command
