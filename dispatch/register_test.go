@@ -2,7 +2,6 @@ package dispatch_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -19,12 +18,11 @@ import (
 // registered returns the registrations that are in the rig's store.
 func (r *rig) registered() (all []roster.Registration) {
 	r.Helper()
-	for e, err := range r.mem.ListState(r.Context(), roster.Prefix, 0) {
-		var said roster.Registration
-		if err != nil || json.Unmarshal(e.Value, &said) != nil {
-			r.Fatalf("%v: %s", err, e.Value)
+	for said, err := range roster.All(r.Context(), r.mem) {
+		if err != nil {
+			r.Fatal(err)
 		}
-		all = append(all, said)
+		all = append(all, *said.Registration)
 	}
 	return all
 }

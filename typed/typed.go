@@ -90,12 +90,11 @@ func (t Topic[T]) Known(ctx context.Context, s store.Store) error {
 	if !ok {
 		return nil
 	}
-	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
+	for e, err := range roster.All(ctx, entries) {
 		if err != nil {
 			return err
 		}
-		var r roster.Registration
-		if json.Unmarshal(e.Value, &r) == nil && serves(&r, t.Name) {
+		if serves(e.Registration, t.Name) {
 			return nil
 		}
 	}

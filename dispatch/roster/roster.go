@@ -1,10 +1,17 @@
 // Package roster is the form in which running dispatchers register in the state of their
 // store, so that people can see which workers there are, what keeps them busy and what
 // limits them. Nothing is decided by it, and leases do not depend on it. Package dispatch
-// writes it; `pawl workers ls`, `pawl explain` and `pawl doctor` read it.
+// writes it; `pawl workers ls`, `pawl explain` and `pawl doctor` read it, with [All].
 package roster
 
-import "time"
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/pawl-dev/pawl/store"
+)
 
 // Prefix begins the keys of registrations; the rest of a key is a name that no other dispatcher has.
 const Prefix = "worker/"
@@ -14,6 +21,39 @@ const Every = 5 * time.Second
 
 // GoneAfter is how old a registration is whose dispatcher is taken for gone.
 const GoneAfter = 4 * Every
+
+// Found is a registration, and the entry that it stands in.
+type Found struct {
+	store.Entry
+	Registration *Registration
+}
+
+// Alive reports whether the dispatcher has renewed it lately. The time is the store's.
+func (f *Found) Alive(now time.Time) bool { return now.Sub(f.At) < GoneAfter }
+
+// All yields the registrations in the state of a store, without those that [Of] cannot read.
+func All(ctx context.Context, entries store.Shared) iter.Seq2[Found, error] {
+	return func(yield func(Found, error) bool) {
+		for e, err := range entries.ListState(ctx, Prefix, 0) {
+			f := Found{e, Of(&e)}
+			if (err != nil || f.Registration != nil) && !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// Of returns the registration that an entry holds; nil if it is of another version.
+func Of(e *store.Entry) *Registration {
+	var of *Registration
+	if json.Unmarshal(e.Value, &of) != nil || of == nil {
+		return nil
+	}
+	if of.Owner == "" {
+		of.Owner = e.Key[len(Prefix):]
+	}
+	return of
+}
 
 // Registration is what a dispatcher says of itself, as JSON.
 type Registration struct {

@@ -47,7 +47,7 @@ var layers = []layer{
 	{"dispatch/enginetest", []string{".", "store", "store/storetest", "policy", "dispatch", "statesync"},
 		"the runtime is judged on any store, by the harness of the suite"},
 	{"dispatch/internal/...", []string{".", "store", "policy"}, "the parts of the runtime do not know the runtime"},
-	{"dispatch/roster", nil, "what dispatchers say of themselves is plain data, for writers and readers"},
+	{"dispatch/roster", []string{"store"}, "what dispatchers say of themselves is plain data in the state of a store"},
 	{"dispatch", []string{".", "store", "store/backend", "policy", "statesync"}, "the runtime runs over any store"},
 	{"outbox/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},
 	{"cron/...", []string{".", "store", "policy"}, "mechanisms stand side by side on the contract"},

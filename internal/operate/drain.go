@@ -26,16 +26,15 @@ func Drain(ctx context.Context, s store.Store, owner, who string) error {
 		return err
 	}
 	var all []store.Entry
-	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
+	for e, err := range roster.All(ctx, entries) {
 		if err != nil {
 			return err
 		}
-		of := registrationOf(&e)
 		switch {
-		case of == nil || now.Sub(e.At) >= roster.GoneAfter:
-		case of.Owner == owner:
-			all = append(all, e)
-		case slices.ContainsFunc(of.Workers, func(w roster.Registration) bool { return w.Owner == owner }):
+		case !e.Alive(now):
+		case e.Registration.Owner == owner:
+			all = append(all, e.Entry)
+		case slices.ContainsFunc(e.Registration.Workers, func(w roster.Registration) bool { return w.Owner == owner }):
 			return &store.Error{Op: op, Code: store.ErrConflict, Hint: "end the program itself",
 				Err: errors.New("it works over the HTTP API, and ends by itself")}
 		}
@@ -54,7 +53,7 @@ func Drain(ctx context.Context, s store.Store, owner, who string) error {
 
 func askToDrain(ctx context.Context, entries store.Shared, e store.Entry, who string) error {
 	for try := 1; ; try++ {
-		of := registrationOf(&e)
+		of := roster.Of(&e)
 		if of == nil {
 			return nil
 		}
@@ -72,16 +71,4 @@ func askToDrain(ctx context.Context, entries store.Shared, e store.Entry, who st
 			return err
 		}
 	}
-}
-
-// registrationOf is what an entry says; nil if that is of another version.
-func registrationOf(e *store.Entry) *roster.Registration {
-	var of *roster.Registration
-	if json.Unmarshal(e.Value, &of) != nil || of == nil {
-		return nil
-	}
-	if of.Owner == "" {
-		of.Owner = e.Key[len(roster.Prefix):]
-	}
-	return of
 }

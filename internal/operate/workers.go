@@ -65,26 +65,22 @@ func registered(ctx context.Context, entries store.Shared) (found map[string]*Wo
 		return nil, now, err
 	}
 	found = map[string]*Worker{}
-	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
+	for e, err := range roster.All(ctx, entries) {
 		if err != nil {
 			return nil, now, err
 		}
-		w := &Worker{Alive: new(now.Sub(e.At) < roster.GoneAfter), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
-		if w.Registration = registrationOf(&e); w.Registration == nil {
-			continue
-		}
-		w.Owner = w.Registration.Owner
+		w := Worker{Alive: new(e.Alive(now)), SeenAt: new(e.At.UTC()), LeasedFrom: []Held{}}
 		if now.Sub(e.At) > forgetAfter {
 			_ = entries.DeleteState(ctx, e.Key, e.Version) // it is a courtesy
 			continue
 		}
-		of := w.Registration.Workers
+		of := e.Registration.Workers
 		if len(of) == 0 {
-			of = []roster.Registration{*w.Registration}
+			of = []roster.Registration{*e.Registration}
 		}
 		for i := range of {
-			one := *w
-			one.Registration, one.Owner = &of[i], cmp.Or(of[i].Owner, w.Owner)
+			one := w
+			one.Registration, one.Owner = &of[i], cmp.Or(of[i].Owner, e.Registration.Owner)
 			found[one.Owner] = one.with(found[one.Owner])
 		}
 	}

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"slices"
 	"sync"
@@ -108,12 +107,11 @@ func readWhole(ctx context.Context, s store.Store) map[string]bool {
 		return nil
 	}
 	topics := map[string]bool{}
-	for e, err := range entries.ListState(ctx, roster.Prefix, 0) {
-		var worker roster.Registration
-		if err != nil || now.Sub(e.At) > roster.GoneAfter || json.Unmarshal(e.Value, &worker) != nil {
+	for worker, err := range roster.All(ctx, entries) {
+		if err != nil || !worker.Alive(now) {
 			continue
 		}
-		for _, t := range worker.Topics {
+		for _, t := range worker.Registration.Topics {
 			topics[t.Topic] = topics[t.Topic] || t.ReadWhole
 		}
 	}
