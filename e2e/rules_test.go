@@ -92,19 +92,53 @@ func TestScrapeConfiguration(t *testing.T) {
 	}
 }
 
-type alert struct{ name, text string }
+// rule is an alert, or a record that alerts are made of.
+type rule struct {
+	name, text string
+	alert      bool
+}
 
-// alerts are those of the rules.
-func alerts(t *testing.T) (all []alert) {
+// beginsRule stands before each rule of the file.
+const beginsRule = "\n      - "
+
+// rules are those of the file, in its order.
+func rules(t *testing.T) (all []rule) {
 	t.Helper()
-	for _, text := range strings.Split(string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml"))), "- alert: ")[1:] {
-		name, rest, _ := strings.Cut(text, "\n")
-		all = append(all, alert{name, rest})
+	file := string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml")))
+	for _, text := range strings.Split(file, beginsRule)[1:] {
+		text, _, _ = strings.Cut(text, "\n  - name: ") // the head of the next group
+		head, _, _ := strings.Cut(text, "\n")
+		kind, name, _ := strings.Cut(head, ": ")
+		all = append(all, rule{name, text + "\n", kind == "alert"})
 	}
+	return all
+}
+
+// alerts are the rules that alert.
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	all := slices.DeleteFunc(rules(t), func(r rule) bool { return !r.alert })
 	if len(all) < 12 {
 		t.Fatalf("only %d alerts were found", len(all))
 	}
 	return all
+}
+
+// rulesOf returns the rules that the alert is made of: most of the time of a proof would go to the others.
+func rulesOf(t *testing.T, alert string) string {
+	t.Helper()
+	all := rules(t)
+	at := slices.IndexFunc(all, func(r rule) bool { return r.alert && r.name == alert })
+	if at < 0 {
+		t.Fatalf("there is no alert %s", alert)
+	}
+	kept := all[at].text
+	for _, r := range slices.Backward(all[:at]) {
+		if !r.alert && strings.Contains(kept, r.name) {
+			kept = r.text + beginsRule + kept
+		}
+	}
+	return "groups:\n  - name: " + alert + "\n    rules:" + beginsRule + kept
 }
 
 // TestEveryAlertHasItsPage wants a page for every alert, and no other pages.

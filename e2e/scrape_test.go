@@ -119,30 +119,6 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 	}
 }
 
-// rulesOf returns the rules that the alert is made of: most of the time of a proof would go to the others.
-func rulesOf(t *testing.T, alert string) string {
-	t.Helper()
-	const item = "\n      - "
-	parts := strings.Split(string(read(t, filepath.Join(alertsDir, "pawl.rules.yaml"))), item)
-	at := slices.IndexFunc(parts, func(rule string) bool { return strings.HasPrefix(rule, "alert: "+alert+"\n") })
-	if at < 0 {
-		t.Fatalf("there is no alert %s", alert)
-	}
-	body := func(rule string) string { // without the head of the next group
-		rule, _, _ = strings.Cut(rule, "\n  - name: ")
-		return rule
-	}
-	kept := body(parts[at])
-	for _, rule := range slices.Backward(parts[:at]) {
-		if name, ok := strings.CutPrefix(rule, "record: "); ok {
-			if name, _, _ = strings.Cut(name, "\n"); strings.Contains(kept, name) {
-				kept = body(rule) + item + kept
-			}
-		}
-	}
-	return "groups:\n  - name: " + alert + "\n    rules:" + item + kept + "\n"
-}
-
 // labelled is a series with the labels that a scrape adds.
 func labelled(series string) string {
 	name, labels, _ := strings.Cut(strings.TrimSuffix(series, "}"), "{")
