@@ -10,8 +10,12 @@ import (
 // MathML makes TeX of the content of an element of MathML.
 func MathML(n *markup.Node) string {
 	var b strings.Builder
-	for c := range n.Children {
-		b.WriteString(element(c))
+	for c := n.First; c != nil; c = c.Next {
+		if c.Name == "" {
+			b.WriteString(Text(strings.TrimSpace(c.Text)))
+		} else {
+			b.WriteString(element(c))
+		}
 	}
 	return strings.TrimSpace(b.String())
 }

@@ -20,7 +20,8 @@ func TestMathML(t *testing.T) {
 		{"<mi>A</mi><mo>&amp;</mo><mn>5%</mn>", `A\&5\%`},
 		{"<mfenced><mi>a</mi><mi>b</mi></mfenced>", "(a,b)"},
 		{"<mtable><mtr><mtd>1</mtd><mtd><mn>2</mn></mtd></mtr><mtr><mtd><mn>3</mn></mtd></mtr></mtable>",
-			`\begin{matrix} & 2 \\ 3\end{matrix}`},
+			`\begin{matrix}1 & 2 \\ 3\end{matrix}`},
+		{"<mtd>a<mi>b</mi> c</mtd>", "abc"},
 		{"<mtext>if so</mtext><annotation>left out</annotation>", `\text{if so}`},
 		{"<mover/><mfrac/><mi/>", `^{}\frac{}{}`},
 	} {
