@@ -52,7 +52,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "type", Doc: "the `TYPE` of the document, such as html, whatever its name says"},
 			{Name: "images", Doc: "save pictures of documents to `DIR` and link them"},
 			{Name: "charset", Doc: "encoding `NAME` of texts, such as windows-1250, where they do not say it"},
-			{Name: "hidden", Type: pipeline.Bool, Doc: "convert hidden sheets, rows, columns and slides as well, marked as such"},
+			{Name: "hidden", Type: pipeline.Bool, Doc: "convert what is hidden or deleted as well, marked as such"},
 			{Name: "raw-numbers", Type: pipeline.Bool, Doc: "numbers of workbooks as they are stored: 0.075, not 7.5%"},
 			{Name: "page-markers", Type: pipeline.Bool, Doc: "mark the beginning of pages and slides"},
 			{Name: "log-level", Type: pipeline.Choice, Choices: []string{"debug", "info", "warn", "error"},
@@ -140,6 +140,8 @@ func advice(kind pawl.Kind) string {
 	switch kind {
 	case doc.KindLocked:
 		return "save it without a password"
+	case doc.KindHidden:
+		return "add --hidden to convert what is hidden"
 	case doc.KindUnsupported:
 		return "say what it is with --type"
 	case doc.KindToolMissing:

@@ -28,6 +28,7 @@ const wordStyles = `<w:styles><w:style w:type="paragraph" w:styleId="H1"><w:name
 <w:style w:type="paragraph" w:styleId="LB"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="2"/></w:numPr></w:pPr></w:style>
 <w:style w:type="paragraph" w:styleId="LB2"><w:name w:val="List Bullet 2"/><w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr></w:style>
 <w:style w:type="paragraph" w:styleId="Q"><w:name w:val="Intense Quote"/></w:style>
+<w:style w:type="character" w:styleId="PT"><w:name w:val="Placeholder Text"/></w:style>
 <w:style w:type="character" w:styleId="Strong"><w:name w:val="Strong"/><w:rPr><w:b/></w:rPr></w:style></w:styles>`
 
 const wordNumbering = `<w:numbering><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="3"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
@@ -85,11 +86,20 @@ func docxFormat(t testing.TB) format {
 		return `<w:r><w:fldChar w:fldCharType="begin"><w:ffData>` + data + `</w:ffData></w:fldChar></w:r><w:r><w:instrText>` +
 			code + `</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>`
 	}
+	field := func(code string) string {
+		return `<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText xml:space="preserve"> ` + code +
+			` </w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>`
+	}
 	deleted := func(inner string) string { return `<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr>` + inner + `</w:p>` }
 	kept := [][3]string{
 		{"fields of forms", p(form("FORMCHECKBOX", "<w:checkBox><w:checked/></w:checkBox>")+r("a")) +
 			p(form("FORMDROPDOWN", `<w:ddList><w:result w:val="1"/><w:listEntry w:val="red"/><w:listEntry w:val="green"/>`+
 				`</w:ddList>`)) + p(form("MACROBUTTON go Click here", "")), "[x] a\n\ngreen\n\nClick here\n"},
+		{"symbols and formulas of fields", p(r("x") + field(`SYMBOL 97 \f "Symbol" \s 12`) + r(" = ") +
+			field(`EQ \f(1,\r(a+b))\s\up8(2)`) + `<w:fldSimple w:instr=" SYMBOL 0xF0E0 \f Wingdings "/>`),
+			"xα = $\\frac{1}{\\sqrt{a+b}}^{2}$→\n"},
+		{"tables in tables", `<w:tbl><w:tr><w:tc>` + p(r("a")) + `</w:tc><w:tc>` + wordTable() + p("") +
+			`</w:tc></w:tr></w:tbl>`, "| a | wide \\|  \\| c<br>tall \\| 1 \\| 2<br>3<br>\\| 4 \\| 5\\|6 |\n| --- | --- |\n"},
 		{"changes as accepted", deleted(r("first ")) + p(r("second")) + deleted("<w:del><w:r><w:delText>x</w:delText></w:r>"+
 			"</w:del>") + wordStyled("H1", "One"), "first second\n\n# One\n"},
 		{"headings by style", wordStyled("H1", "One") + wordStyled("Mine", "Two") + p(r("text")),
@@ -115,6 +125,7 @@ func docxFormat(t testing.TB) format {
 		{"alt text", p(`<w:r><w:drawing><wp:inline><wp:docPr id="1" name="P" descr="A cat"/><pic:cNvPr id="0" ` +
 			`name="cat.png"/><a:blip r:embed="rI"/></wp:inline></w:drawing></w:r>`), "![A cat](cat.png)\n"},
 		{"footnotes", p(r("a") + `<w:r><w:footnoteReference w:id="2"/></w:r>` + r("b")), "a[^2]b\n\n[^2]: The note.\n"},
+		{"footnotes", p(r("a") + `<w:r><w:footnoteReference w:id="9"/></w:r>` + r("b")), "ab\n"},
 		{"endnotes", p(r("a") + `<w:r><w:endnoteReference w:id="3"/></w:r>`), "a[^e3]\n\n[^e3]: The end.\n"},
 		{"comments", p(r("a") + `<w:r><w:commentReference w:id="0"/></w:r>`), "a[^c0]\n\n[^c0]: Ann: Really?\n"},
 		{"formulas", p("<m:oMath><m:r><m:t>a</m:t></m:r></m:oMath><m:oMath><m:r><m:t>b</m:t></m:r></m:oMath>"), "$a$ $b$\n"},
@@ -133,10 +144,16 @@ func docxFormat(t testing.TB) format {
 			"[One](#one-two), [again](#one-two-1), nowhere\n\n# One, two\n\n# One two\n"},
 		{"drop caps", p(`<w:pPr><w:framePr w:dropCap="drop" w:lines="3"/></w:pPr>`+r("O")) + p(r("nce upon a time")) +
 			p(`<w:pPr><w:framePr w:dropCap="margin"/></w:pPr>`+r("X")), "Once upon a time\n\nX\n"},
+		{"text boxes", p(`<w:r><w:drawing><w:txbxContent>` + p(`<w:r><w:drawing><a:blip r:embed="rI"/><w:txbxContent>`+
+			p(r("inner"))+`</w:txbxContent></w:drawing></w:r>`+r("outer")) + `</w:txbxContent></w:drawing></w:r>`),
+			"![](cat.png)outer\n\ninner\n"},
 		{"insertions", p(r("a") + `<w:ins>` + r("b") + `</w:ins>`), "ab\n"},
 	}
 	lost := [][3]string{
 		{"headers and footers of pages", p(r("a")), "a\n"}, // each document has them
+		{"what forms say until they are filled in", p(r("a") + `<w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent>` +
+			r("Click here") + `</w:sdtContent></w:sdt>` + `<w:r><w:rPr><w:rStyle w:val="PT"/></w:rPr><w:t>or here</w:t></w:r>`),
+			"a\n"},
 		{"deletions", p(r("a") + `<w:del><w:r><w:delText>b</w:delText></w:r></w:del>`), "a\n"},
 		{"colours", p(`<w:r><w:rPr><w:color w:val="FF0000"/></w:rPr><w:t>a</w:t></w:r>`), "a\n"},
 	}

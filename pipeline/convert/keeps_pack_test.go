@@ -64,7 +64,7 @@ func mailFormat(t testing.TB) format {
 	binary.LittleEndian.PutUint32(sent[32:], 0x0039_0040)
 	binary.LittleEndian.PutUint64(sent[40:], (1_705_276_800+11_644_473_600)*10_000_000)
 	return format{
-		names: "eml, msg",
+		names: "eml, msg, mht, mbox",
 		kept: []proof{
 			{header, "a.eml", "From: =?iso-8859-1?Q?J=F6rg?= <j@example.com>\r\nSubject: =?utf-8?B?SMOp?=\r\n\r\nx\r\n",
 				"# Hé\n\n**From:** Jörg \\<j@example.com>\n\nx\n"},
@@ -77,6 +77,14 @@ func mailFormat(t testing.TB) format {
 				"plain\n\na=b\n\nmore\n\nend\n"},
 			{"text", "a.eml", multipart("multipart/alternative; boundary=a\r\n\r\n--a\r\n\r\nplain\r\n--a\r\nContent-Type: "+
 				html+"\r\n--a\r\nContent-Type: text/calendar\r\n\r\nx\r\n--a--", "text/plain\r\n\r\nend"), "a=b\n\nend\n"},
+			{"text", "a.eml", strings.Replace(multipart("text/plain\r\n\r\nplain",
+				"text/html\r\n\r\n<style>p{}</style><img src=x>"), "mixed", "alternative", 1), "plain\n"},
+			{"text", "a.eml", "Content-Type: multipart/mixed; boundary=b\r\n\r\n--c\r\n\r\nx\r\n", "--c\n\nx\n"},
+			{"text", "a.mht", strings.Replace(multipart("text/html\r\nContent-Location: http://a.example/x/y\r\n\r\n"+
+				`<a href="z">a</a>`, "image/png\r\nContent-Location: http://a.example/i\r\n\r\nx"), "mixed", "related", 1),
+				"[a](http://a.example/x/z)\n"},
+			{"text", "a.mbox", "From a Mon\r\nSubject: One\r\n\r\nx\r\n>From y\r\n\r\nFrom b Tue\nSubject: Two\n\nz",
+				"# One\n\nx\nFrom y\n\n# Two\n\nz\n"},
 			{"text", "a.eml", "Content-Type: text/plain; format=flowed\r\n\r\none \r\nline\r\n", "one line\n"},
 			{"text", "a.msg", compound(text, [2]string{outlook + "10130102", "<p>Hello, <b>Ann</b>"}),
 				"Hello, **Ann**\n"},
@@ -85,6 +93,8 @@ func mailFormat(t testing.TB) format {
 			{"text", "a.msg", compound(text, [2]string{outlook + "10090102", "unknown"}), "Hello,\nAnn\n"},
 			{attached, "a.eml", multipart(html, "text/csv; name=t.csv\r\nContent-Disposition: attachment\r\n\r\na,b"),
 				"a=b" + table},
+			{attached, "a.eml", "\r\nx\r\nbegin 644 a b.txt\r\n%:&5L;&\\ \r\n`\r\nend\r\nbegin 1 y\r\n",
+				"x\nbegin 1 y\n\n## Attachment: a b.txt\n\nhello\n"},
 			{attached, "a.eml", multipart(html, "text/csv\r\n\r\na,b"), strings.Replace("a=b"+table, " t.", " table.", 1)},
 			{attached, "a.eml", strings.Replace(multipart("\r\n\r\nSubject: S\r\n\r\nx"), "mixed", "digest", 1),
 				"## Attachment: message.eml\n\n# S\n\nx\n"},

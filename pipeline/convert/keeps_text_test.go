@@ -16,12 +16,13 @@ func htmlFormat() format {
 			"```go\na  b\n```\n\nuse `c`\n",
 			"quotes", "<blockquote>said</blockquote>", "> said\n",
 			"definition lists", "<dl><dt>a<dd>b</dl>", "**a**\n: b\n",
+			"values of forms", `<form>Name <input type=text value=Ann></form>`, "Name Ann\n",
+			"text in drawings", `<svg><title>t</title><text>a <tspan>b</tspan></text><text>c</text></svg>`, "a b\n\nc\n",
 			"TeX formulas", `<math display=block><semantics><mi>x</mi>`+
 				`<annotation encoding="application/x-tex">x^2</annotation></semantics></math>`, "$$x^2$$\n",
 			"text in any charset", "<meta charset=shift_jis><p>\x93\xfa\x96{", "日本\n",
 		),
 		lost: proofs("a.html",
-			"values of forms", `<form>Name <input type=text value=Ann></form>`, "Name\n",
 			"scripts", "<script>x()</script><p onclick='y()'>a", "a\n",
 			"what is not shown", "<body style='display:none'><p style='color:red; display: none'>x<b>y</b></p><p hidden>z<p>a"+
 				"<span style=visibility:hidden>b</span>", "a\n",
@@ -73,6 +74,9 @@ func notebookFormat() format {
 			"text cells", cells(`{"cell_type":"markdown","source":["# A\n","b"]}`), "# A\nb\n",
 			"code", cells(`{"cell_type":"code","source":["1\n","2"]}`), "```python\n1\n2\n```\n",
 			"text output", shows(`"text/plain":["2"]`), code+"```\n2\n```\n",
+			"text output", cells(`{"cell_type":"code","source":"","outputs":[{"traceback":["at"]},{"latex":["$x$"]},`+
+				`{"html":"<b>y</b>"},{"data":{"image/svg+xml":"<svg><text>z</text></svg>"}},{"data":{"application/json":[1]}}]}`),
+			"```\nat\n```\n\n$x$\n\n**y**\n\nz\n\n```\n[1]\n```\n",
 			"tables in the output", shows(`"text/plain":"2","text/html":"<table><tr><th>a<th>b<tr><td>1<td>2</table>"`),
 			code+"| a | b |\n| --- | --- |\n| 1 | 2 |\n",
 		),
@@ -116,6 +120,15 @@ func rtfFormat() format {
 			"footnotes", `{\rtf1 x{\footnote \pard{\super\chftn} The note.}y\par}`, "x[^1]y\n\n[^1]: The note.\n",
 			"comments", `{\rtf1 x{\*\atnid A}{\*\atnauthor Ann}\chatn{\*\annotation{\*\atndate 1}Really?}y\par}`,
 			"x[^1]y\n\n[^1]: Ann: Really?\n",
+			"fields of forms", `{\rtf1{\field{\*\fldinst FORMCHECKBOX{\*\formfield{\fftype1\ffres25\ffdefres1{\*\ffname A}}}}`+
+				`{\fldrslt }}done\par{\field{\*\fldinst FORMCHECKBOX{\*\formfield{\fftype1\ffres0\ffdefres1}}}}open\par`+
+				`{\field{\*\fldinst FORMDROPDOWN{\*\formfield{\fftype2\ffres1{\*\ffl red}{\*\ffl green}}}}{\fldrslt }}}`,
+			"[x] done\n\n[ ] open\n\ngreen\n",
+			"symbols and formulas of fields", `{\rtf1 x{\field{\*\fldinst SYMBOL 97 \\f "Symbol" \\s 12}} = `+
+				`{\field{\*\fldinst{EQ \\r(3,\\f(1,2))}}}}`, "xα = $\\sqrt[3]{\\frac{1}{2}}$\n",
+			"drawings and objects", `{\rtf1{\*\do\dobxpage{\dptxbx{\dptxbxtext\pard box\par}}}{\object{\*\objdata 01}`+
+				`{\result object\par}}{\shp{\*\shpinst{\shptxt shape\par}}{\shprslt{\*\do{\dptxbx{\dptxbxtext shape}}}}}}`,
+			"box\n\nobject\n\nshape\n",
 			"quotes", `{\rtf1{\stylesheet{\s1 Intense Quote;}}\pard\s1 said\par\pard text\par}`, "> said\n\ntext\n",
 			"alt text",
 			`{\rtf1 a {\*\shppict{\pict{\*\picprop{\sp{\sn wzDescription}{\sv A cat}}{\sp{\sn wzName}{\sv x}}}`+

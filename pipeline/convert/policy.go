@@ -18,8 +18,8 @@ func Rules() []policy.Rule {
 	never := policy.Rule{Repeat: policy.NotRepeated, DeadLetter: policy.Always, Alert: policy.Error}
 	kinds := []pawl.Kind{"Input", "Output", "Timeout", llm.KindRateLimit, llm.KindServer, llm.KindAway, llm.KindAnswer}
 	final := []pawl.Kind{
-		doc.KindCorrupt, doc.KindLocked, doc.KindTooLarge, doc.KindNesting, doc.KindUnsupported, doc.KindToolMissing,
-		llm.KindContext, llm.KindRequest,
+		doc.KindCorrupt, doc.KindLocked, doc.KindTooLarge, doc.KindHidden, doc.KindNesting, doc.KindUnsupported,
+		doc.KindToolMissing, llm.KindContext, llm.KindRequest,
 	}
 	return append(policy.Rows(event, again, kinds...), policy.Rows(event, never, final...)...)
 }

@@ -65,7 +65,8 @@ var types = map[string]struct {
 	"xml":   {"", "xml rss atom rdf", Engine{"xml", plain.XML}, ""},
 	"ipynb": {"", "ipynb", Engine{"notebook", plain.Notebook}, ""},
 	"epub":  {"zip", "epub", Engine{"epub", pack.Epub}, ""},
-	"eml":   {"", "eml", Engine{"eml", mail.Eml}, ""},
+	"eml":   {"", "eml mht mhtml", Engine{"eml", mail.Eml}, ""},
+	"mbox":  {"", "mbox", Engine{"mbox", mail.Mbox}, ""},
 	"msg":   {"compound", "msg", Engine{"msg", mail.Msg}, ""},
 	"zip":   {"zip", "zip", Engine{"zip", pack.Zip}, ""},
 	"txt":   {"", "txt text log", Engine{"text", plain.Text}, ""},
@@ -122,7 +123,20 @@ func (r *Registry) Convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 // errTimeout is not permanent: the machine may have been busy.
 var errTimeout = pawl.OfKind("Timeout", errors.New("it was not converted in time"))
 
+// convert converts a document. One that comes out empty, since all of its text is hidden, fails.
 func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, error) {
+	md, err := r.shown(ctx, d)
+	if err != nil || d.Hidden || !md.Empty && strings.TrimSpace(md.Text) != "" {
+		return md, err
+	}
+	d.Hidden = true
+	if all, err := r.shown(ctx, d); err == nil && !all.Empty && strings.TrimSpace(all.Text) != "" {
+		return doc.Markdown{}, doc.Fail(doc.KindHidden, "all of its text is hidden or deleted")
+	}
+	return md, nil
+}
+
+func (r *Registry) shown(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if err := identify(&d); err != nil {
 		return doc.Markdown{}, err
 	}
@@ -175,7 +189,7 @@ func (r *Registry) convert(ctx context.Context, d doc.Document) (doc.Markdown, e
 // decode makes UTF-8 of a text whose encoding is stated nowhere, and logs the guess. The front matter says it where
 // another encoding is nearly as likely.
 func decode(d *doc.Document) (front string) {
-	if types[d.Type].container != "" || d.Type == "eml" || d.Charset != "" || utf8.Valid(d.Data) {
+	if types[d.Type].container != "" || d.Type == "eml" || d.Type == "mbox" || d.Charset != "" || utf8.Valid(d.Data) {
 		return ""
 	}
 	text, found := charset.Read(d.Data, "")

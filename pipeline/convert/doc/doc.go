@@ -41,6 +41,7 @@ type Document struct {
 type Markdown struct {
 	Text  string
 	Title string // may be empty
+	Empty bool   // it has no text but names of parts
 }
 
 // Part converts a document that is within this one, and writes it under a heading, unless that is empty. If it cannot
@@ -53,7 +54,7 @@ func (d *Document) Part(ctx context.Context, w *markdown.Writer, heading string,
 	part.Depth, part.Budget, part.Image = d.Depth+1, d.Budget, d.Image
 	part.PageMarkers, part.Hidden, part.RawNumbers = d.PageMarkers, d.Hidden, d.RawNumbers
 	md, err := d.Sub(ctx, part)
-	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt, pawl.KindPanic}
+	bearable := []pawl.Kind{KindUnsupported, KindToolMissing, KindLocked, KindCorrupt, KindHidden, pawl.KindPanic}
 	if err != nil && !slices.Contains(bearable, pawl.Describe(err).Kind) {
 		return err
 	}
@@ -74,6 +75,7 @@ const (
 	KindCorrupt     pawl.Kind = "Corrupt"     // it is not what it seems to be, or a part of it is missing
 	KindLocked      pawl.Kind = "Locked"      // it has a password
 	KindTooLarge    pawl.Kind = "TooLarge"    // it, or its unpacked content, exceeds a limit
+	KindHidden      pawl.Kind = "Hidden"      // all of its text is hidden from its readers
 	KindNesting     pawl.Kind = "Nesting"     // it is nested too deeply
 	KindUnsupported pawl.Kind = "Unsupported" // nothing converts documents of its type
 	KindToolMissing pawl.Kind = "ToolMissing" // a program that would convert it is not installed

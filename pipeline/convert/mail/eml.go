@@ -13,12 +13,14 @@ import (
 	"mime/quotedprintable"
 	"net/mail"
 	"net/textproto"
+	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown/charset"
+	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
 // message is what is shown of one.
@@ -28,6 +30,7 @@ type message struct {
 	body        []section
 	attachments []doc.Document
 	messages    []message // attached to it
+	base        *url.URL  // of links in its text
 }
 
 // section is a part of the text.
@@ -122,7 +125,17 @@ func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth 
 	kind, params := mediaType(h.Get("Content-Type"))
 	kind = strings.Replace(cmp.Or(kind, "text/plain"), "/x-pkcs7", "/pkcs7", 1)
 	if strings.HasPrefix(kind, "multipart/") && params["boundary"] != "" {
-		return r.multipart(m, kind, multipart.NewReader(body, params["boundary"]), depth)
+		whole, err := io.ReadAll(body)
+		if err != nil {
+			return doc.Fail(doc.KindCorrupt, "a part of it cannot be decoded: %w", err)
+		}
+		before := r.parts
+		err = r.multipart(m, kind, multipart.NewReader(bytes.NewReader(whole), params["boundary"]), depth)
+		if r.parts == before && len(bytes.TrimSpace(whole)) > 0 { // its boundary is another one
+			m.body = append(m.body, section{"plain", strings.ReplaceAll(charset.Decode(whole, ""), "\r\n", "\n")})
+			return nil
+		}
+		return err
 	}
 	data, err := io.ReadAll(decoded(h.Get("Content-Transfer-Encoding"), body))
 	if err != nil && len(data) == 0 {
@@ -134,12 +147,16 @@ func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth 
 	switch {
 	case shown && kind == "text/html":
 		m.body = append(m.body, section{"html", charset.Decode(data, params["charset"])})
+		if base, err := url.Parse(h.Get("Content-Location")); err == nil && base.IsAbs() && m.base == nil {
+			m.base = base
+		}
 	case shown:
 		text := strings.ReplaceAll(charset.Decode(data, params["charset"]), "\r\n", "\n")
 		if strings.EqualFold(params["format"], "flowed") {
 			text = joined(text, strings.EqualFold(params["delsp"], "yes"))
 		}
-		m.body = append(m.body, section{"plain", text})
+		text, files := uuencoded(text)
+		m.body, m.attachments = append(m.body, section{"plain", text}), append(m.attachments, files...)
 	case kind == "application/pkcs7-signature" || kind == "application/pgp-signature" || kind == "text/css":
 	case kind == "application/pkcs7-mime" && depth == 0:
 		content, ok := signedContent(data)
@@ -151,7 +168,8 @@ func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth 
 			return doc.Fail(doc.KindCorrupt, "what is signed is not a mail message: %w", err)
 		}
 		return r.part(m, textproto.MIMEHeader(inner.Header), inner.Body, depth+1)
-	case strings.HasPrefix(kind, "image/") && disposition != "attachment" && h.Get("Content-Id") != "":
+	case disposition != "attachment" && (strings.HasPrefix(kind, "image/") && h.Get("Content-Id") != "" ||
+		depth > 0 && h.Get("Content-Location") != ""):
 		// it is part of the page
 	default:
 		if kind == "message/rfc822" && !strings.HasSuffix(name, ".eml") {
@@ -193,7 +211,7 @@ func (r *reader) multipart(m *message, kind string, parts *multipart.Reader, dep
 		if err := r.part(&one, p.Header, p, depth+1); err != nil {
 			return err
 		}
-		if len(one.body) > 0 && (len(best) == 0 || pages(one.body) >= pages(best)) {
+		if len(one.body) > 0 && (len(best) == 0 || rank(one.body) >= rank(best)) {
 			best = one.body
 		}
 		m.attachments = append(m.attachments, slices.DeleteFunc(one.attachments, func(a doc.Document) bool {
@@ -202,14 +220,29 @@ func (r *reader) multipart(m *message, kind string, parts *multipart.Reader, dep
 	}
 }
 
-// pages counts the sections that are pages with a text.
-func pages(body []section) (n int) {
+// rank of an alternative: a page with a text, plain text, and a page without any.
+func rank(body []section) (n int) {
 	for _, s := range body {
-		if s.kind == "html" && strings.TrimSpace(s.text) != "" {
-			n++
+		switch {
+		case s.kind == "html" && shows(s.text):
+			return 1
+		case s.kind == "html":
+			n = -1
 		}
 	}
-	return min(n, 1)
+	return n
+}
+
+// shows reports whether a page has a text.
+func shows(page string) bool {
+	s := markup.NewHTML(page)
+	for t := s.Next(); t != markup.End; t = s.Next() {
+		if t == markup.Text && s.Name != "style" && s.Name != "script" && s.Name != "title" &&
+			strings.TrimSpace(s.Decoded()) != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // joined makes paragraphs of lines that end with a space, each within its level of quotes (RFC 3676).
@@ -274,7 +307,7 @@ func (m *message) show(ctx context.Context, d doc.Document, w *markdown.Writer, 
 	for _, s := range m.body {
 		switch s.kind {
 		case "html":
-			w.HTML(s.text, markdown.Options{Image: d.Inline})
+			w.HTML(s.text, markdown.Options{Image: d.Inline, Base: m.base, Hidden: d.Hidden})
 		case "rtf":
 			if err := d.Part(ctx, w, "", doc.Document{Name: "body.rtf", Data: []byte(s.text)}); err != nil {
 				return err

@@ -114,7 +114,7 @@ func (s *storage) message() (m message, err error) {
 	m.subject = own[propSubject]
 	text, packed := strings.ReplaceAll(own[propText], "\r\n", "\n"), own[propRTF]
 	switch h := own[propHTML]; {
-	case h != "":
+	case h != "" && (shows(h) || strings.TrimSpace(text) == ""):
 		m.body = []section{{"html", charset.Decode([]byte(h), "")}}
 	case packed != "":
 		unpacked, err := unpackRTF([]byte(packed))

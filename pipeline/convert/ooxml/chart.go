@@ -40,6 +40,8 @@ func (f *file) chart(part, id string) {
 		rows = max(rows, len(s))
 	}
 	if rows == 0 {
+		f.w.Text(drawnText(c.Child("plotArea")))
+		f.w.End()
 		return
 	}
 	f.w.Table(true)

@@ -18,7 +18,8 @@ type word struct {
 	part    string // whose relations hold
 	styles  map[string]wordStyle
 	numbers numbering
-	notes   []note         // referred to so far
+	notes   []note // referred to so far
+	bodies  map[note]*markup.Node
 	field   []*field       // that have begun, the outermost first
 	after   []*markup.Node // text boxes, charts and diagrams, for after the paragraph
 	depth   int            // of text boxes
@@ -54,14 +55,35 @@ func Docx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if w.numbers, err = f.numbering(f.related(f.main, "numbering")); err != nil {
 			return err
 		}
-		if err := f.elements(f.main, around, w.block); err != nil {
+		if err := w.readNotes(); err != nil {
 			return err
 		}
-		w.endInitial()
-		w.endListing()
-		w.w.EndLists()
-		return w.writeNotes()
+		if err := w.all(f.main, around); err != nil {
+			return err
+		}
+		w.writeNotes()
+		for _, kind := range []string{"header", "footnotes", "endnotes", "comments", "footer"} {
+			for _, part := range f.allRelated(f.main, kind) {
+				if w.w.Len() > 0 && w.part == f.main { // only a document without a text of its own is these
+					return nil
+				}
+				w.part = part
+				if err := w.all(part, func(name string) bool { return name != "p" && name != "tbl" }); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	})
+}
+
+// all writes the blocks of a part.
+func (w *word) all(part string, enter func(string) bool) error {
+	err := w.elements(part, enter, w.block)
+	w.endInitial()
+	w.endListing()
+	w.w.EndLists()
+	return err
 }
 
 // anchor is the fragment of the heading that has a bookmark; empty if there is none: Markdown has no other anchors. The
@@ -151,14 +173,14 @@ func (w *word) block(n *markup.Node) {
 		w.w.EndLists()
 		w.table(n)
 	case "sdt":
-		w.blocks(n.Child("sdtContent"))
+		w.blocks(contentOf(n))
 	case "ins", "moveTo", "customXml", "smartTag":
 		w.blocks(n)
 	case "AlternateContent":
 		w.blocks(choice(n))
 	case "oMathPara", "oMath":
 		w.w.Math(tex(n), true)
-	case "altChunk":
+	case "altChunk", "subDoc":
 		w.imported(n)
 	}
 }
@@ -187,7 +209,18 @@ func (w *word) blocks(n *markup.Node) {
 
 // choice is the part of alternate content that we understand best.
 func choice(n *markup.Node) *markup.Node {
-	return cmp.Or(n.Child("Choice"), n.Child("Fallback"))
+	if c := n.Child("Choice"); c != nil && c.First != nil {
+		return c
+	}
+	return n.Child("Fallback")
+}
+
+// contentOf is what a content control holds; nil if that only tells what to fill in.
+func contentOf(n *markup.Node) *markup.Node {
+	if n.Child("sdtPr", "showingPlcHdr") != nil {
+		return nil
+	}
+	return n.Child("sdtContent")
 }
 
 func (w *word) paragraph(n *markup.Node) {
@@ -272,6 +305,9 @@ func (w *word) floats() {
 			w.blocks(n)
 			w.endListing()
 			w.w.EndLists()
+		case "txBody":
+			w.w.Text(drawnText(n))
+			w.w.End()
 		case "chart":
 			w.chart(w.part, n.Attr("r:id"))
 		case "relIds":
@@ -360,7 +396,7 @@ func (w *word) rows(n *markup.Node) {
 			}
 			w.cells(r)
 		case "sdt":
-			w.rows(r.Child("sdtContent"))
+			w.rows(contentOf(r))
 		case "ins", "customXml":
 			w.rows(r)
 		}
@@ -380,38 +416,38 @@ func (w *word) cells(r *markup.Node) {
 			w.endListing()
 			w.w.EndCell()
 		case "sdt":
-			w.cells(c.Child("sdtContent"))
+			w.cells(contentOf(c))
 		}
 	}
 }
 
-// writeNotes writes the footnotes, endnotes and comments that the text refers to.
-func (w *word) writeNotes() error {
-	trees := map[string]*markup.Node{}
-	for i := 0; i < len(w.notes); i++ { // a note may refer to others
-		n := w.notes[i]
-		part := w.related(w.main, n.kind+"s")
-		if _, read := trees[n.kind]; !read {
-			t, err := w.Tree(part)
-			if err != nil {
-				return err
-			}
-			trees[n.kind] = t
+// readNotes reads the footnotes, endnotes and comments of the document.
+func (w *word) readNotes() error {
+	w.bodies = map[note]*markup.Node{}
+	for _, kind := range []string{"footnote", "endnote", "comment"} {
+		root, err := w.Tree(w.related(w.main, kind+"s"))
+		if err != nil {
+			return err
 		}
-		for c := range trees[n.kind].Children {
-			if c.Attr("id") == n.id && c.Name == n.kind {
-				w.part = part
-				w.note(n, c)
-				break
+		for c := range root.Children {
+			if n := (note{kind, c.Attr("id")}); c.Name == kind && w.bodies[n] == nil {
+				w.bodies[n] = c
 			}
 		}
 	}
 	return nil
 }
 
+// writeNotes writes the notes that the text refers to.
+func (w *word) writeNotes() {
+	for i := 0; i < len(w.notes); i++ { // a note may refer to others
+		w.note(w.notes[i], w.bodies[w.notes[i]])
+	}
+}
+
 func (w *word) note(n note, c *markup.Node) {
-	body := &word{file: w.file, part: w.part, styles: w.styles, numbers: w.numbers, notes: w.notes,
-		targets: w.targets}
+	body := &word{file: w.file, part: w.related(w.main, n.kind+"s"), styles: w.styles, numbers: w.numbers,
+		notes: w.notes, bodies: w.bodies, targets: w.targets}
 	outer := w.file.w
 	w.file.w = new(markdown.Writer)
 	if author := c.Attr("author"); n.kind == "comment" && author != "" {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
@@ -20,7 +21,7 @@ func (w *word) inlines(n *markup.Node) {
 		case "ins", "moveTo", "smartTag", "customXml", "dir", "bdo":
 			w.inlines(c)
 		case "sdt":
-			w.inlines(c.Child("sdtContent"))
+			w.inlines(contentOf(c))
 		case "del", "moveFrom":
 			w.deleted(c)
 		case "AlternateContent":
@@ -46,6 +47,9 @@ func (w *word) hyperlink(n *markup.Node) {
 		w.w.Link(w.linkOf(n.Attr("instr")), "")
 		w.inlines(n)
 		w.w.EndLink()
+		if n.First == nil {
+			w.unresolved(n.Attr("instr"))
+		}
 		return
 	}
 	rels, _ := w.relations(w.part)
@@ -80,11 +84,12 @@ func (w *word) linkOf(instruction string) string {
 // run writes text of one look.
 func (w *word) run(n *markup.Node) {
 	pr := n.Child("rPr")
-	if on(pr.Child("vanish")) && pr.Child("specVanish") == nil {
+	style := w.styles[pr.Child("rStyle").Attr("val")]
+	vanishes := on(pr.Child("vanish")) && pr.Child("specVanish") == nil
+	if vanishes && !w.d.Hidden || style.placeholder {
 		w.fieldParts(n)
 		return
 	}
-	style := w.styles[pr.Child("rStyle").Attr("val")]
 	if style.code && w.inCode() == nil {
 		w.w.Code(plainText(n))
 		return
@@ -96,6 +101,7 @@ func (w *word) run(n *markup.Node) {
 				w.piece(c, raised)
 			}
 		})
+	w.w.Text(marked(vanishes))
 }
 
 func toggled(pr *markup.Node, name string, inherited bool) bool {
@@ -114,7 +120,7 @@ func (w *word) piece(c *markup.Node, raised bool) {
 		return
 	}
 	switch c.Name {
-	case "t":
+	case "t", "delText":
 		if raised {
 			w.w.Superscript(c.Content())
 		} else {
@@ -133,9 +139,14 @@ func (w *word) piece(c *markup.Node, raised bool) {
 	case "noBreakHyphen":
 		w.w.Text("-")
 	case "sym":
-		w.w.Text(symbol(c.Attr("font"), c.Attr("char")))
+		if n, err := strconv.ParseInt(c.Attr("char"), 16, 32); err == nil {
+			w.w.Text(doc.Symbol(c.Attr("font"), int(n)))
+		}
 	case "footnoteReference", "endnoteReference", "commentReference":
 		n := note{strings.TrimSuffix(c.Name, "Reference"), c.Attr("id")}
+		if w.bodies[n] == nil {
+			return // it is not there
+		}
 		if !slices.Contains(w.notes, n) {
 			w.notes = append(w.notes, n)
 		}
@@ -154,26 +165,6 @@ func (w *word) piece(c *markup.Node, raised bool) {
 	case "fldChar", "instrText":
 		w.fieldPart(c)
 	}
-}
-
-// symbols are the characters of the font Symbol, from 0x20 on; a space is none.
-var symbols = []rune(` !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼ ` +
-	strings.Repeat(" ", 0x20) + `€ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑⎛⎜⎝⎡⎢⎣⎧⎨⎩⎪ 〉∫⌠⎮⌡⎞⎟⎠⎤⎥⎦⎫⎬⎭`)
-
-// symbol is a character of a symbol font.
-func symbol(font, code string) string {
-	n, err := strconv.ParseUint(code, 16, 32)
-	switch {
-	case err != nil:
-		return ""
-	case n >= 0xf000 && n < 0xf100 && strings.EqualFold(font, "Symbol"):
-		return strings.TrimSpace(string(at(symbols, int(n-0xf020))))
-	case n >= 0xf000 && n < 0xf100:
-		marks := map[uint64]string{0xfc: "✓", 0xfb: "✗", 0xa8: "☐", 0xfe: "☑", 0xe0: "→", 0xdf: "←", 0xb7: "•",
-			0xa7: "▪", 0x4a: "☺"}
-		return marks[n-0xf000]
-	}
-	return string(rune(n))
 }
 
 // inCode is the innermost field whose code is being read, even if one within that code shows its result by now; nil
@@ -220,8 +211,12 @@ func (w *word) fieldPart(c *markup.Node) {
 	}
 }
 
-// deleted passes over what was deleted, but for the ends of fields that began outside.
+// deleted passes over what was deleted, but for the ends of fields that began outside. What is hidden is struck out.
 func (w *word) deleted(n *markup.Node) {
+	if w.d.Hidden {
+		w.w.Styled(false, false, true, func() { w.inlines(n) })
+		return
+	}
 	within := 0
 	for c := range n.All {
 		kind := c.Attr("fldCharType")
@@ -249,14 +244,19 @@ func (w *word) endField() {
 	if f.shows || w.inCode() != nil {
 		return
 	}
-	if words := strings.Fields(f.instruction.String()); len(words) > 2 && words[0] == "MACROBUTTON" {
-		f.state = strings.Join(words[2:], " ")
-	}
+	w.unresolved(f.instruction.String())
 	if f.state == "[x]" || f.state == "[ ]" {
 		w.w.Raw(f.state)
 		f.state = " "
 	}
 	w.w.Text(f.state)
+}
+
+// unresolved writes what a field shows that keeps no result.
+func (w *word) unresolved(instruction string) {
+	text, tex := doc.Field(instruction)
+	w.w.Text(text)
+	w.w.Math(tex, false)
 }
 
 // formState is what a field of a form has: a tick, or the chosen entry of a list.
@@ -281,35 +281,44 @@ func formState(n *markup.Node) string {
 func (w *word) drawing(n *markup.Node) {
 	whole, alt := "", "" // Word has the text of a picture at the frame around it; other programs at the picture
 	images := 0
-	for c := range n.All {
-		switch c.Name {
-		case "docPr":
-			whole = cmp.Or(c.Attr("descr"), c.Attr("title"))
-			alt = whole
-		case "cNvPr":
-			alt = cmp.Or(c.Attr("descr"), cmp.Or(c.Attr("title"), whole))
-		case "shape":
-			alt = cmp.Or(alt, c.Attr("alt"))
-		case "blip":
-			images++
-			w.picture(w.part, cmp.Or(c.Attr("r:embed"), c.Attr("r:link")), alt)
-		case "imagedata":
-			images++
-			w.picture(w.part, c.Attr("r:id"), cmp.Or(alt, c.Attr("title")))
-		case "chart", "relIds":
-			if len(c.Attr("r:id")+c.Attr("r:dm")) > 0 {
+	var walk func(n *markup.Node)
+	walk = func(n *markup.Node) {
+		for c := range n.Children {
+			switch c.Name {
+			case "docPr":
+				whole = cmp.Or(c.Attr("descr"), c.Attr("title"))
+				alt = whole
+			case "cNvPr":
+				alt = cmp.Or(c.Attr("descr"), cmp.Or(c.Attr("title"), whole))
+			case "shape":
+				alt = cmp.Or(alt, c.Attr("alt"))
+			case "blip":
+				images++
+				w.picture(w.part, cmp.Or(c.Attr("r:embed"), c.Attr("r:link")), alt)
+			case "imagedata":
+				images++
+				w.picture(w.part, c.Attr("r:id"), cmp.Or(alt, c.Attr("title")))
+			case "chart", "relIds":
+				if len(c.Attr("r:id")+c.Attr("r:dm")) > 0 {
+					w.after = append(w.after, c)
+					images++
+				}
+			case "OLEObject":
+				w.after = append(w.after, c)
+			case "textpath":
+				w.w.Text(c.Attr("string"))
+				images++
+			case "txbxContent", "txBody":
 				w.after = append(w.after, c)
 				images++
+				continue
+			case "Fallback":
+				continue
 			}
-		case "OLEObject":
-			w.after = append(w.after, c)
-		case "txbxContent":
-			w.after = append(w.after, c)
-			images++
-		case "Fallback":
-			return
+			walk(c)
 		}
 	}
+	walk(n)
 	if images == 0 && alt != "" {
 		w.w.Image(alt, "", "")
 	}

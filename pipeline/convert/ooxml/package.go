@@ -21,6 +21,8 @@ type file struct {
 	w    *markdown.Writer
 	main string // path of the main part
 	rels map[string]map[string]relation
+	// empty: nothing but names of sheets is written
+	empty bool
 }
 
 type relation struct {
@@ -50,7 +52,7 @@ func convert(ctx context.Context, d doc.Document, fallback string, write func(*f
 		return doc.Markdown{}, err
 	}
 	core, _ := f.Tree(f.related("", "core-properties"))
-	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content()}, nil
+	return doc.Markdown{Text: f.w.String(), Title: core.Child("title").Content(), Empty: f.empty}, nil
 }
 
 // mainTree reads the main part, and its relations.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -40,6 +41,18 @@ func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			}
 			if err := s.slide(rels[id.Attr("r:id")].target); err != nil {
 				return err
+			}
+		}
+		if f.w.Len() > 0 {
+			return nil
+		}
+		for _, layout := range slices.Sorted(maps.Keys(s.layouts)) { // all that is to be seen is the texts of layouts
+			for _, s.part = range []string{s.related(layout, "slideMaster"), layout} {
+				root, err := s.Tree(s.part)
+				if err != nil {
+					return err
+				}
+				s.shapes(root.Child("cSld", "spTree"), 0)
 			}
 		}
 		return nil
@@ -91,7 +104,9 @@ func (s *deck) shapes(tree *markup.Node, depth int) {
 		for c := range n.Children {
 			switch c.Name {
 			case "sp", "pic", "graphicFrame", "grpSp", "cxnSp":
-				all = append(all, s.place(c))
+				if _, own := s.layouts[s.part]; !own && !strings.Contains(s.part, "slideMaster") || placeholder(c) == nil {
+					all = append(all, s.place(c))
+				}
 			case "AlternateContent":
 				collect(choice(c))
 			}
@@ -178,6 +193,10 @@ func (s *deck) shape(n *markup.Node, depth int) {
 
 func (s *deck) frame(n *markup.Node) {
 	data, alt := n.Child("graphic", "graphicData"), n.Child("nvGraphicFramePr", "cNvPr").Attr("descr")
+	if data.Find("tbl", "chart", "relIds", "oleObj", "AlternateContent") == nil && alt != "" {
+		s.w.Image(alt, "", "")
+		s.w.End()
+	}
 	for c := range data.Children {
 		switch c.Name {
 		case "tbl":
@@ -322,9 +341,14 @@ func (s *deck) notes(part string) {
 	outer := s.part
 	s.part = notes
 	_, _ = s.relations(notes)
+	title := "Notes:"
 	for c := range root.Child("cSld", "spTree").Children {
-		if placeholder(c).Attr("type") == "body" && drawnText(c.Child("txBody")) != "" {
-			s.w.Title(3, "Notes:")
+		ph := placeholder(c)
+		if (ph == nil || ph.Attr("type") == "body") && drawnText(c.Child("txBody")) != "" {
+			if title != "" {
+				s.w.Title(3, title)
+				title = ""
+			}
 			s.body(c.Child("txBody"), false)
 		}
 	}

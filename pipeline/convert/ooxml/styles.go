@@ -15,11 +15,13 @@ import (
 type wordStyle struct {
 	properties
 	bold, italic  bool
+	placeholder   bool // it is only there to be replaced
 	based, isType string
 }
 
 var codeStyle = regexp.MustCompile(
-	`source code|html preformatted|verbatim|^(?:code|code block|html code|inline code|plain text code)$`)
+	`source code|html preformatted|verbatim|^(?:code|code block|html code|inline code|plain text code|` +
+		`preformatted text|source[_ ]text|teletype)$`)
 
 // wordStyles reads the styles of a document.
 func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
@@ -52,7 +54,8 @@ func (f *file) wordStyles(part string) (map[string]wordStyle, error) {
 			list == "list continue") {
 			s.deeper = n - 1
 		}
-		s.quote = strings.Contains(name, "quote") && s.isType == "paragraph"
+		s.quote = (strings.Contains(name, "quot") || name == "block text") && s.isType == "paragraph"
+		s.placeholder = name == "placeholder text"
 		s.code = codeStyle.MatchString(name)
 		if s.isType == "character" {
 			rpr := n.Child("rPr")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ type book struct {
 	*file
 	strings []string
 	formats []cellFormat // by the index of a cell's format
+	header  string       // of the pages of the sheet, and their footer
 	since04 bool         // days count from 1904
 }
 
@@ -37,6 +39,7 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			return err
 		}
 		b.formats = cellFormats(styles)
+		f.empty = true
 		for s := range root.Child("sheets").Children {
 			r, ok := rels[s.Attr("r:id")]
 			if !ok {
@@ -44,13 +47,15 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 					s.Attr("name"), f.main)
 			}
 			hidden := s.Attr("state") == "hidden" || s.Attr("state") == "veryHidden"
-			if r.kind != "worksheet" && r.kind != "chartsheet" || hidden && !d.Hidden {
+			if hidden && !d.Hidden {
 				continue
 			}
 			f.w.Title(2, s.Attr("name")+marked(hidden))
+			at := f.w.Len()
 			if err := b.sheet(r.target); err != nil {
 				return err
 			}
+			f.empty = f.empty && f.w.Len() == at
 		}
 		return nil
 	})
@@ -66,14 +71,26 @@ func marked(hidden bool) string {
 
 // sheet writes a sheet.
 func (b *book) sheet(part string) error {
+	at := b.w.Len()
+	b.header = ""
 	rows, links, err := b.rows(part)
 	if err != nil {
 		return err
 	}
 	b.table(rows, links)
 	b.comments(part)
-	return b.drawings(part)
+	if err := b.drawings(part); err != nil {
+		return err
+	}
+	if b.w.Len() == at {
+		b.w.Text(strings.Join(strings.Fields(headerCodes.ReplaceAllString(b.header, " ")), " "))
+		b.w.End()
+	}
+	return nil
 }
+
+// headerCodes are fields and looks of the headers and footers of pages.
+var headerCodes = regexp.MustCompile(`&("[^"]*"|K[0-9A-F]{6}|K[0-9]{2}[+-][0-9]{3}|[0-9]+|[A-Z])`)
 
 // value is a cell with something in it.
 type value struct {
@@ -97,7 +114,9 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 	links = map[[2]int]string{}
 	number := 0
 	veiled := map[int]bool{} // columns
-	enter := func(name string) bool { return name != "row" && name != "hyperlink" && name != "col" }
+	enter := func(name string) bool {
+		return name != "row" && name != "hyperlink" && name != "col" && name != "oddHeader" && name != "oddFooter"
+	}
 	err = b.elements(part, enter, func(n *markup.Node) {
 		if n.Name == "hyperlink" {
 			ref, _, _ := strings.Cut(n.Attr("ref"), ":")
@@ -112,6 +131,12 @@ func (b *book) rows(part string) (rows []sheetRow, links map[[2]int]string, err 
 		if n.Name == "col" {
 			for c := whole(n.Attr("min"), 1); flag(n, "hidden") && c <= min(whole(n.Attr("max"), 0), maxColumns); c++ {
 				veiled[c] = true
+			}
+			return
+		}
+		if n.Name != "row" {
+			if text := n.Content(); !strings.Contains(text, "&P") { // not "Page 1"
+				b.header += " " + text
 			}
 			return
 		}
@@ -284,6 +309,8 @@ func (b *book) drawings(part string) error {
 			alt = cmp.Or(c.Attr("descr"), c.Attr("title"))
 		case "chart":
 			b.chart(drawing, c.Attr("r:id"))
+		case "relIds":
+			b.diagram(drawing, c.Attr("r:dm"))
 		case "blip":
 			b.picture(drawing, c.Attr("r:embed"), alt)
 			b.w.End()

@@ -45,21 +45,43 @@ func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		}
 	}
 	chapters := map[string]string{}
+	var all []string // that have text, whether they are in the order or not
 	for i := range book.Child("manifest").Children {
 		href, err := url.PathUnescape(i.Attr("href"))
 		if err != nil {
 			href = i.Attr("href")
 		}
 		chapters[i.Attr("id")] = path.Join(path.Dir(opf), href)
-	}
-	for ref := range book.Child("spine").Children {
-		if err := ctx.Err(); err != nil {
-			return doc.Markdown{}, err
+		if kind := i.Attr("media-type"); strings.HasSuffix(kind, "ml") || strings.HasPrefix(kind, "text/html") {
+			all = append(all, chapters[i.Attr("id")])
 		}
-		part := chapters[ref.Attr("idref")]
+	}
+	var order []string
+	for ref := range book.Child("spine").Children {
+		order = append(order, chapters[ref.Attr("idref")])
+	}
+	at := w.Len()
+	err = writeChapters(ctx, d, a, &w, order)
+	if err == nil && w.Len() == at {
+		err = writeChapters(ctx, d, a, &w, all)
+	}
+	for _, part := range order {
+		if err == nil && w.Len() == at && !a.Has(part) {
+			err = doc.Fail(doc.KindCorrupt, "it has no %s", part)
+		}
+	}
+	return doc.Markdown{Text: w.String(), Title: title}, err
+}
+
+// writeChapters writes parts of a book.
+func writeChapters(ctx context.Context, d doc.Document, a *doc.Archive, w *markdown.Writer, parts []string) error {
+	for _, part := range parts {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		text, err := a.Text(part)
 		if err != nil {
-			return doc.Markdown{}, err
+			return err
 		}
 		w.HTML(text, markdown.Options{
 			Image: func(src string) string { return picture(a, d, path.Join(path.Dir(part), src), src) },
@@ -72,7 +94,7 @@ func Epub(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 			Notes: strings.TrimSuffix(path.Base(part), path.Ext(part)) + "-",
 		})
 	}
-	return doc.Markdown{Text: w.String(), Title: title}, nil
+	return nil
 }
 
 // picture keeps a picture of a book, if pictures are kept.

@@ -20,6 +20,9 @@ import (
 // in place of \u references.
 func JSON(_ context.Context, d doc.Document) (doc.Markdown, error) {
 	text := charset.Decode(d.Data, d.Charset)
+	if strings.TrimSpace(text) == "" {
+		return doc.Markdown{}, nil
+	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, []byte(text), "", "  "); err != nil {
 		out.Reset()
@@ -110,6 +113,9 @@ type notebookCell struct {
 	Outputs []struct {
 		Type      string                     `json:"output_type"`
 		Text      lines                      `json:"text"`
+		HTML      lines                      `json:"html"` // as version 3 has them
+		SVG       lines                      `json:"svg"`
+		Latex     lines                      `json:"latex"`
 		Data      map[string]json.RawMessage `json:"data"`
 		Error     string                     `json:"ename"`
 		Value     string                     `json:"evalue"`
@@ -159,10 +165,14 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 			for _, o := range c.Outputs {
 				text := string(o.Text)
 				if text == "" {
+					w.HTML(string(o.HTML+o.SVG), markdown.Options{})
+					w.Block(string(o.Latex))
 					text = output(&w, o.Data)
 				}
 				if o.Error != "" {
 					text = o.Error + ": " + o.Value
+				} else if text == "" {
+					text = strings.Join(o.Traceback, "\n")
 				}
 				if text = colours.ReplaceAllString(text, ""); strings.TrimSpace(text) != "" {
 					w.Fence("", text)
@@ -180,14 +190,14 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 // output writes what is shown of rich output; what is left to show as it is, is returned.
 func output(w *markdown.Writer, data map[string]json.RawMessage) string {
 	var text lines
-	for _, kind := range []string{"text/markdown", "text/latex", "text/html", "text/plain"} {
+	for _, kind := range []string{"text/markdown", "text/latex", "text/html", "image/svg+xml", "text/plain"} {
 		if json.Unmarshal(data[kind], &text) != nil || text == "" {
 			continue
 		}
 		switch kind {
 		case "text/plain":
 			return string(text)
-		case "text/html":
+		case "text/html", "image/svg+xml":
 			if at := w.Len(); w.HTML(string(text), markdown.Options{}) == "" && w.Len() == at {
 				continue
 			}
@@ -196,5 +206,5 @@ func output(w *markdown.Writer, data map[string]json.RawMessage) string {
 		}
 		return ""
 	}
-	return ""
+	return string(data["application/json"])
 }

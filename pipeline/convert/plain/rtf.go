@@ -35,6 +35,8 @@ type rtf struct {
 	property strings.Builder // of a picture, and what it says in alt text
 	alt      strings.Builder
 	hidden   bool // hidden text is asked for
+	margins  bool // headers and footers of pages are shown
+	form     rtfForm
 	quote    bool // the paragraph is a quote
 	quoted   bool // a quote is open
 	begun    bool // the paragraph has text
@@ -44,6 +46,12 @@ type rtf struct {
 	name     strings.Builder // of a style
 	isHTML   bool            // it is made of a page, which is within it ([MS-OXRTFEX])
 	html     strings.Builder
+}
+
+// rtfForm is the field of a form: a box to tick, or a list to choose from.
+type rtfForm struct {
+	result, otherwise int
+	entries           []string
 }
 
 type rtfState struct {
@@ -67,9 +75,17 @@ func RTF(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	if !strings.HasPrefix(string(d.Data[:min(len(d.Data), 5)]), `{\rtf`) {
 		return doc.Markdown{}, doc.Fail(doc.KindCorrupt, "it is not RTF")
 	}
+	md, err := readRTF(ctx, string(d.Data), d.Hidden, false)
+	if err == nil && strings.TrimSpace(md.Text) == "" {
+		return readRTF(ctx, string(d.Data), d.Hidden, true)
+	}
+	return md, err
+}
+
+// readRTF reads a document, and the headers and footers of its pages if they are all that it shows.
+func readRTF(ctx context.Context, src string, hidden, margins bool) (doc.Markdown, error) {
 	r := &rtf{page: 1252, fonts: map[int]int{}, headings: map[int]int{}, quotes: map[int]bool{}, state: rtfState{uc: 1},
-		hidden: d.Hidden}
-	src := string(d.Data)
+		hidden: hidden, margins: margins}
 	for i := 0; i < len(src); {
 		switch src[i] {
 		case '{':
@@ -212,13 +228,13 @@ func (r *rtf) text(t string) {
 	}
 	switch r.state.dest {
 	case "":
-		if r.state.hidden && !r.hidden || r.state.deleted {
+		if (r.state.hidden || r.state.deleted) && !r.hidden {
 			return
 		}
 		if !r.begun && strings.TrimSpace(t) != "" {
 			r.begin()
 		}
-		r.w.Styled(r.state.bold, r.state.italic, r.state.strike, func() { r.w.Text(t) })
+		r.w.Styled(r.state.bold, r.state.italic, r.state.strike || r.state.deleted, func() { r.w.Text(t) })
 	case "fldinst":
 		r.link.WriteString(t)
 	case "footnote":
@@ -231,6 +247,8 @@ func (r *rtf) text(t string) {
 		}
 	case "atnauthor":
 		r.author.WriteString(t)
+	case "ffl":
+		r.form.entries[len(r.form.entries)-1] += t
 	case "sn":
 		r.property.WriteString(t)
 	case "sv":

@@ -3,11 +3,13 @@ package plain
 import (
 	"strconv"
 	"strings"
+
+	"github.com/pawl-dev/pawl/pipeline/convert/doc"
 )
 
 // destinations are words that say what a group is; its text is not shown with the others.
 var destinations = wordSet(`fonttbl colortbl stylesheet info header headerl headerr headerf footer footerl footerr footerf
-	listtable listoverridetable revtbl rsidtbl generator themedata colorschememapping latentstyles datastore xmlnstbl object
+	shprslt formfield listtable listoverridetable revtbl rsidtbl generator themedata colorschememapping latentstyles datastore xmlnstbl object
 	nonshppict mmathPr fldinst pntext listtext leveltext levelnumbers htmltag`)
 
 func wordSet(words string) map[string]bool {
@@ -64,6 +66,17 @@ func (r *rtf) word(word string, n int, has bool) {
 		r.level = min(max(n, 0), 8)
 	case "shptxt":
 		s.dest = ""
+	case "result", "dptxbxtext": // of an object; of a drawing
+		if s.dest == "object" || s.dest == "*" {
+			s.dest = ""
+		}
+	case "ffl":
+		s.dest = word
+		r.form.entries = append(r.form.entries, "")
+	case "ffres":
+		r.form.result = n
+	case "ffdefres":
+		r.form.otherwise = n
 	case "pict", "sn", "sv", "atnauthor", "footnote", "annotation":
 		r.aside(word)
 	case "ls", "dropcapli":
@@ -77,13 +90,14 @@ func (r *rtf) word(word string, n int, has bool) {
 		r.layout(word)
 	}
 	r.lists.word(s.dest, word, n)
-	if destinations[word] {
+	if destinations[word] && (!r.margins || !strings.HasPrefix(word, "header") && !strings.HasPrefix(word, "footer")) {
 		s.dest = word
 	}
 	switch word {
 	case "fldinst":
 		if outer := r.stack[len(r.stack)-1].dest; outer != word {
 			r.link.Reset()
+			r.form = rtfForm{result: 25}
 		}
 	case "listtext", "pntext":
 		r.label = " " // also where it has no text
@@ -238,6 +252,29 @@ func (r *rtf) fieldResult() {
 	r.state.linked = true
 }
 
+// unresolved writes what a field shows whose result says nothing.
+func (r *rtf) unresolved() {
+	instruction := strings.TrimSpace(r.link.String())
+	text, tex := doc.Field(instruction)
+	chosen := r.form.result
+	if chosen == 25 { // nothing is
+		chosen = r.form.otherwise
+	}
+	switch {
+	case instruction == "FORMCHECKBOX":
+		text = map[bool]string{true: "[x] ", false: "[ ] "}[chosen == 1]
+	case instruction == "FORMDROPDOWN" && chosen >= 0 && chosen < len(r.form.entries):
+		text = r.form.entries[chosen]
+	}
+	if text+tex == "" {
+		return
+	}
+	if r.text(text); !r.begun {
+		r.begin()
+	}
+	r.w.Math(tex, false)
+}
+
 func (r *rtf) endGroup() {
 	if len(r.stack) == 0 {
 		return
@@ -252,6 +289,9 @@ func (r *rtf) endGroup() {
 	case r.state.dest == "pict" && outer.dest != "pict":
 		r.picture()
 	}
-	r.state = outer
+	code := r.state.dest == "fldinst" && outer.dest == ""
+	if r.state = outer; code {
+		r.unresolved()
+	}
 	r.stack = r.stack[:len(r.stack)-1]
 }

@@ -35,10 +35,8 @@ func CSV(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	comma := '\t'
 	if d.Type != "tsv" {
 		comma = separator(text)
-		if rest, ok := strings.CutPrefix(text, "sep="); ok { // as Excel writes it
-			if _, after, found := strings.Cut(rest, "\n"); found {
-				text = after
-			}
+		if strings.HasPrefix(text, "sep=") { // as Excel writes it
+			_, text, _ = strings.Cut(text, "\n")
 		}
 	}
 	columns, err := records(ctx, text, comma, nil)
@@ -86,7 +84,7 @@ func records(ctx context.Context, text string, comma rune, each func([]string)) 
 		if columns > 20_000 {
 			return 0, doc.Fail(doc.KindTooLarge, "it has more than 20,000 columns")
 		}
-		if each != nil && strings.Join(record, "") != "" {
+		if each != nil && strings.TrimSpace(strings.Join(record, "")) != "" {
 			each(record)
 		}
 	}

@@ -55,7 +55,7 @@ func XML(_ context.Context, d doc.Document) (doc.Markdown, error) {
 		if md, ok := feed(tree); ok {
 			return md, nil
 		}
-	case "html":
+	case "html", "svg":
 		return HTML(context.Background(), d)
 	}
 	var w markdown.Writer
@@ -65,11 +65,12 @@ func XML(_ context.Context, d doc.Document) (doc.Markdown, error) {
 
 // HTML converts a page. Its title is its first heading, if it has none of its own.
 func HTML(_ context.Context, d doc.Document) (doc.Markdown, error) {
-	text, title := markdown.FromHTML(charset.Decode(d.Data, d.Charset), markdown.Options{Image: d.Inline})
+	text, title := markdown.FromHTML(charset.Decode(d.Data, d.Charset),
+		markdown.Options{Image: d.Inline, Hidden: d.Hidden})
 	if title != "" && !strings.HasPrefix(text, "# ") && !strings.Contains(text, "\n# ") {
 		var w markdown.Writer
 		w.Title(1, title)
-		text = w.String() + "\n" + text
+		text = strings.TrimRight(w.String()+"\n"+text, "\n") + "\n"
 	}
 	return doc.Markdown{Text: text, Title: title}, nil
 }

@@ -1,7 +1,6 @@
 package markdown
 
 import (
-	"cmp"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -18,6 +17,8 @@ type Options struct {
 	Image func(src string) string
 	// Link says where a link leads; empty: it is text. Nil leaves links as they are.
 	Link func(href string) string
+	// Hidden shows what the page hides, too.
+	Hidden bool
 	// Notes begins the labels of footnotes, so that those of the chapters of a book differ.
 	Notes string
 }
@@ -30,8 +31,19 @@ func FromHTML(src string, o Options) (text, title string) {
 	return w.String(), title
 }
 
-// HTML writes a page or a fragment, and returns its title.
+// HTML writes a page or a fragment, and returns its title. Of a page that shows nothing it writes what is hidden: a
+// script would show it.
 func (w *Writer) HTML(src string, o Options) string {
+	at := w.Len()
+	title := w.page(src, o)
+	if w.Len() == at && !o.Hidden {
+		o.Hidden = true
+		w.page(src, o)
+	}
+	return title
+}
+
+func (w *Writer) page(src string, o Options) string {
 	p := page{w: w, s: markup.NewHTML(src), o: o, notes: notesOf(src)}
 	for {
 		switch p.s.Next() {
@@ -100,6 +112,7 @@ const (
 	ruby
 	paragraph
 	option
+	drawing
 	note
 	kinds
 )
@@ -124,7 +137,8 @@ var elements = map[string]kind{
 	"del": strike, "s": strike, "strike": strike, "a": link, "ul": list, "ol": list, "menu": list, "li": listItem,
 	"table": table, "tr": row, "td": cell, "th": cell, "blockquote": quote, "pre": pre, "listing": pre,
 	"code": code, "kbd": code, "samp": code, "tt": code,
-	"script": skip, "style": skip, "template": skip, "svg": skip, "object": skip, "rp": skip,
+	"script": skip, "style": skip, "template": skip, "object": skip, "rp": skip,
+	"svg": drawing, "text": block, "foreignobject": block, "desc": skip, "metadata": skip,
 	"title": title, "dt": term, "dd": definition, "sup": superscript, "q": quoted, "summary": summary, "rt": ruby,
 }
 
@@ -136,8 +150,16 @@ func (p *page) open() {
 	}
 	k := elements[name]
 	p.endHidden(name, k)
-	if k == title && p.title != "" { // of a picture, most likely
+	switch {
+	case name == "template" && p.s.Attr("shadowrootmode") != "":
 		k = plain
+	case k == title && p.opened[drawing] > 0:
+		k = skip
+	case k == title && p.title != "":
+		k = plain
+	}
+	if k == skip && p.o.Hidden && name != "script" && name != "style" {
+		k = block
 	}
 	if p.opened[skip] > 0 || p.opened[pre] > 0 && k != skip && k != code || p.opened[code] > 0 && k != pre {
 		k = plain
@@ -151,7 +173,7 @@ func (p *page) open() {
 	k = p.noted(k)
 	p.breakCode(name)
 	p.imply(name, k)
-	if p.s.Empty && (k == skip || k == plain) {
+	if p.s.Empty && (k == skip || k == plain || k == drawing || p.opened[drawing] > 0) {
 		return
 	}
 	p.stack = append(p.stack, element{name, k})
@@ -174,7 +196,8 @@ func (p *page) endHidden(name string, k kind) {
 // hidden reports whether an element is not shown. One around all of a page is: a script shows it.
 func (p *page) hidden(name string, k kind) bool {
 	_, hidden := p.s.Lookup("hidden")
-	return hidden && k != plain || name != "body" && name != "html" && notShown.MatchString(p.s.Attr("style"))
+	return !p.o.Hidden && name != "body" && name != "html" &&
+		(hidden && k != plain || notShown.MatchString(p.s.Attr("style")))
 }
 
 var notShown = regexp.MustCompile(
@@ -212,18 +235,14 @@ func (p *page) void(name string) bool {
 		p.input()
 	case "math":
 		p.math()
-	case "iframe", "video", "audio", "embed":
-		if src := p.s.Attr("src"); src != "" && p.opened[skip] == 0 {
-			p.w.Link(p.resolve(src), "")
-			p.w.Text(cmp.Or(p.s.Attr("title"), name))
-			p.w.EndLink()
-		}
-		return name == "embed"
+	case "iframe", "frame", "video", "audio", "embed", "area":
+		p.framed(name)
+		return name == "embed" || name == "frame" || name == "area"
 	case "base":
 		if u, err := url.Parse(strings.TrimSpace(p.s.Attr("href"))); err == nil && u.IsAbs() && p.o.Base == nil {
 			p.o.Base = u
 		}
-	case "meta", "link", "wbr", "col", "source", "track", "area", "param", "frame":
+	case "meta", "link", "wbr", "col", "source", "track", "param":
 	default:
 		return false
 	}
@@ -233,7 +252,7 @@ func (p *page) void(name string) bool {
 func (p *page) begin(name string, k kind) {
 	w := p.w
 	switch k {
-	case block, paragraph, definitions, option:
+	case block, paragraph, definitions, option, drawing:
 		w.Paragraph()
 	case heading:
 		w.Heading(int(name[1] - '0'))
@@ -308,7 +327,7 @@ func (p *page) begin(name string, k kind) {
 func (p *page) finish(k kind) {
 	w := p.w
 	switch k {
-	case block, heading, paragraph, definition, definitions, option:
+	case block, heading, paragraph, definition, definitions, option, drawing:
 		w.End()
 	case strong, em, strike:
 		w.Pop(marks[k])
@@ -351,6 +370,7 @@ func (p *page) finish(k kind) {
 
 func (p *page) text(t string) {
 	switch {
+	case p.opened[drawing] > 0 && strings.TrimSpace(t) == "":
 	case p.opened[skip] > 0:
 		if p.stack[len(p.stack)-1].name == "math/tex" {
 			p.w.Raw("$" + strings.TrimSpace(t) + "$")

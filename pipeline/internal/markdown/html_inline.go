@@ -48,6 +48,20 @@ func (p *page) image() {
 	p.w.Image(alt, p.resolve(src), p.s.Attr("title"))
 }
 
+// framed writes what another document in the page is: itself, if it is here, or a link to it.
+func (p *page) framed(name string) {
+	inner := p.s.Attr("srcdoc")
+	switch href := cmp.Or(p.s.Attr("src"), p.s.Attr("href")); {
+	case p.opened[skip] > 0:
+	case inner != "":
+		p.w.HTML(inner, p.o)
+	case href != "" && (name != "area" || p.s.Attr("alt") != ""):
+		p.w.Link(p.resolve(href), "")
+		p.w.Text(cmp.Or(p.s.Attr("title"), p.s.Attr("alt"), name))
+		p.w.EndLink()
+	}
+}
+
 func (p *page) input() {
 	if p.opened[skip] > 0 {
 		return
@@ -60,8 +74,10 @@ func (p *page) input() {
 		}
 		p.w.Raw(mark)
 		p.w.Text(" ")
-	case "submit", "button", "reset":
+	case "", "text", "search", "email", "tel", "url", "number", "date", "submit", "button", "reset":
 		p.w.Text(" " + p.s.Attr("value") + " ")
+	case "image":
+		p.w.Text(" " + p.s.Attr("alt") + " ")
 	}
 }
 

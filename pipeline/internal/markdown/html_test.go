@@ -54,6 +54,15 @@ func TestHTML(t *testing.T) {
 			`<math display=block><semantics><mi>x</mi><annotation encoding="application/x-tex">x^2</annotation></semantics></math>`,
 			"$$x^2$$"},
 		{"superscript", "x<sup>2</sup> H<sub>2</sub>O 1<sup>st</sup>", "x² H2O 1st"},
+		{"drawings", "a<svg><title>t</title><style>b</style><g><text>c <tspan>d</tspan></text></g> <text>e</text><path/>" +
+			"</svg><svg><foreignObject><p>f</p></foreignObject></svg><svg><path><p>g", "a\n\nc d\n\ne\n\nf\n\ng"},
+		{"documents within", "a<iframe srcdoc='&lt;p&gt;b'></iframe><map><area alt=c href=d><area href=e></map>" +
+			"<frame src=f title=g>", "a\n\nb\n\n[c](d)[g](f)"},
+		{"forms", "<input value=a> <input type=hidden value=b> <input type=image alt=c> <textarea>d</textarea>", "a c d"},
+		{"hidden", "<p hidden>a<p>b<div style='display:none'>c</div><template>d</template><object>e</object>", "b"},
+		{"nothing but hidden", "<p hidden>a<div style='display:none'>c</div><template>d</template><object>e</object>" +
+			"<script>f</script>", "a\n\nc\n\nd\n\ne"},
+		{"shadow roots", "<x-y><template shadowrootmode=open><p>a</template></x-y><template>b</template>", "a"},
 		{"strike", "<del>a</del> b", "~~a~~ b"},
 		{"data image", `<img alt=a src="data:image/png;base64,AAAA">`, "![a](data:image/png)"},
 		{"paragraph in heading", "<h1><p>a</p></h1>b", "# a\n\nb"},

@@ -144,8 +144,16 @@ func (w *Writer) EndTable() {
 	for _, row := range g.rows {
 		columns = max(columns, len(row))
 	}
+	outer := w.top()
 	switch {
 	case columns == 0:
+	case outer != nil && outer.data: // it is in a cell of one
+		for _, row := range g.rows {
+			for i, c := range row {
+				row[i] = oneLine(c)
+			}
+			w.Block(strings.Join(row, " | "))
+		}
 	case g.blocks || columns == 1 && !g.data && !g.headed:
 		for _, row := range g.rows {
 			for _, c := range row {
