@@ -36,14 +36,17 @@ const (
 	listLeased = listOf + `(SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM held c JOIN @msg o ON o.lane = c.lane
 		UNION SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM @lease j JOIN @msg o ON o.lane = j.lane AND o.seq BETWEEN j.first AND j.last
 		WHERE j.token > 0) m` + listWhere
-	listOf = `WITH ` + heldSolo + `
+	// listAll is the same of any state, which is not looked up then.
+	listAll = `SELECT m.lane, m.seq, t.name, m.rank FROM @msg m JOIN @topic t ON t.id = m.topic WHERE $3::text = '' AND ` + listAfter
+	listOf  = `WITH ` + heldSolo + `
 		SELECT m.lane, m.seq, t.name, m.rank FROM `
 	listWhere = ` JOIN @topic t ON t.id = m.topic
 		LEFT JOIN @lease l ON l.lane = m.lane LEFT JOIN held h ON h.lane = m.lane
-		WHERE ($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea) 
-			AND ($3::text = '' OR $3::text = ` + stateOfM + `)
+		WHERE ($3::text = '' OR $3::text = ` + stateOfM + `) AND ` + listAfter
+	// The index of names is no way to this order: it would be read for the first topic, and all messages for each one.
+	listAfter = `($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea)
 			AND (t.name > $5::text COLLATE "C" OR t.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
-		ORDER BY t.name, m.rank, m.seq LIMIT $4::bigint`
+		ORDER BY t.name || '', m.rank, m.seq LIMIT $4::bigint`
 	// whichDead: $1 topic (0: any), $2 key, $3 kind, $4 part of the reason, $5
 	// fingerprint, $6 since, $7 until, $8 after which, $9 limit, $10 whether they
 	// are resolved (empty: either).
@@ -63,6 +66,7 @@ const (
 const (
 	keyPage    = 20_000
 	recordPage = 500
+	briefPage  = 5000 // of dead letters of which little is read
 )
 
 type listKey struct {
@@ -127,7 +131,10 @@ func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after
 		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(int64(ahead)),
 		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
 	}
-	if f.State == store.Leased {
+	switch f.State {
+	case "":
+		sql = listAll
+	case store.Leased:
 		sql = listLeased
 	}
 	if of := s.topics.named(f.Topic); topic != 0 && len(f.Key) > 0 && of != nil && of.Order == store.OrderKey {
@@ -187,11 +194,11 @@ func (s *inspector) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[stor
 	if f.Resolved != nil {
 		resolved = strconv.FormatBool(*f.Resolved)
 	}
-	columns := listDead
+	size, columns := recordPage, listDead
 	if f.Brief && !f.Searches() {
-		columns = listBrief
+		size, columns = briefPage, listBrief
 	}
-	return sqlstore.ListDead(f, recordPage, true, func(after int64, limit int) (page []sqlstore.Letter, err error) {
+	return sqlstore.ListDead(f, size, true, func(after int64, limit int) (page []sqlstore.Letter, err error) {
 		if after == 0 {
 			err = s.guard(ctx, "list dead letters", s.catchUp)
 		}

@@ -61,8 +61,8 @@ const (
 	ofKey = `AND m.seq IN (SELECT o.seq FROM pawl_msg o WHERE o.lane = (SELECT lane FROM pawl_key WHERE hash = ?8) AND o.lane < 0
 		UNION ALL SELECT c.lane FROM pawl_closed c WHERE c.topic = ?1 AND c.home = ?8) `
 	// Of a topic with few leased or delayed messages only those are looked at.
-	isLeased = `AND m.seq IN (SELECT o.seq FROM pawl_lease l JOIN pawl_msg o ON o.seq = l.lane WHERE l.topic = ?1 AND l.lane > 0
-		UNION ALL SELECT o.seq FROM pawl_lease l JOIN pawl_msg o ON o.lane = l.lane AND o.lane < 0 AND o.seq <= l.last WHERE l.topic = ?1 AND l.lane < 0) `
+	isLeased = `AND m.seq IN (SELECT o.seq FROM pawl_lease l CROSS JOIN pawl_msg o ON o.seq = l.lane WHERE l.topic = ?1 AND l.lane > 0
+		UNION ALL SELECT o.seq FROM pawl_lease l CROSS JOIN pawl_msg o ON o.lane = l.lane AND o.lane < 0 AND o.seq <= l.last WHERE l.topic = ?1 AND l.lane < 0) `
 	isDelayed = `AND m.seq IN (SELECT CASE WHEN c.lane > 0 THEN c.lane
 		ELSE (SELECT o.seq FROM pawl_msg o WHERE o.lane = c.lane AND o.lane < 0 ORDER BY o.seq LIMIT 1) END
 		FROM pawl_closed c WHERE c.topic = ?1 AND c.at > ?7) `
