@@ -190,6 +190,33 @@ func TestAPageDoesNotWaitForASlowStore(t *testing.T) {
 	}
 }
 
+// TestAPageSaysSinceWhen: what it shows was read at the time that it names, however often it is asked for.
+func TestAPageSaysSinceWhen(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("mail", pawl.Message{Body: []byte("x")})
+	asOf := func() string {
+		body := r.get(secretOf(api.Viewer), "/console/messages?state=waiting")
+		return regexp.MustCompile(`data-at="[^"]*"`).FindString(body)
+	}
+	asOf()
+	m := &r.shops[0].memo
+	m.mu.Lock()
+	for _, e := range m.known {
+		e.mu.Lock()
+		e.until = time.Now().Add(time.Hour)
+		e.mu.Unlock()
+	}
+	m.mu.Unlock()
+	first := asOf()
+	if again := asOf(); again != first || first == "" {
+		t.Errorf("as of %s, and then %s", first, again)
+	}
+	m.forget()
+	if again := asOf(); again == first {
+		t.Error("it was not read anew")
+	}
+}
+
 // vendored are the files of others, as they were published: htmx 2.0.11, htmx-ext-sse 2.2.4, uPlot 1.6.32.
 var vendored = map[string]string{
 	"htmx.min.js":  "d6fdc75f204e6bdefa99b69bf1e6d4ac69b8a364f77929f45c13476b4000f717",
@@ -283,7 +310,7 @@ func TestOverviewSaysEachFindingOnce(t *testing.T) {
 	if err := r.store.(store.Topics).Pause(t.Context(), "mail", 0, "ops", ""); err != nil {
 		t.Fatal(err)
 	}
-	r.shops[0].checkup.asked = time.Now()
+	r.shops[0].checkup.next = time.Now().Add(time.Hour)
 	r.shops[0].checkup.verdict = []diagnosis{
 		{Check: "topic mail", Detail: "paused by ops", Runbook: "PawlTopicPaused"},
 		{Check: "topic mail", Detail: "one key", Runbook: "PawlHotKey"},

@@ -20,6 +20,7 @@ type memo struct {
 
 type remembered struct {
 	mu      sync.Mutex
+	at      time.Time // when it was asked for
 	until   time.Time
 	header  http.Header
 	text    json.RawMessage
@@ -33,7 +34,7 @@ const (
 	maxSize     = 32 << 20
 	memoFactor  = 100
 	leastMemory = time.Second
-	mostMemory  = time.Minute
+	mostMemory  = 5 * time.Minute
 	patience    = 100 * time.Millisecond // of a page, for all that it reads through a memo
 )
 
@@ -90,9 +91,11 @@ func (v *view) cached(into any, query url.Values, path string) (http.Header, err
 	case e.text == nil:
 		v.Soon = true
 		return http.Header{}, errPending
-	default:
-		return e.header, json.Unmarshal(e.text, into)
 	}
+	if e.at.Before(v.AsOf) {
+		v.AsOf = e.at
+	}
+	return e.header, json.Unmarshal(e.text, into)
 }
 
 func (e *remembered) read(v *view, query url.Values, path string) {
@@ -101,9 +104,10 @@ func (e *remembered) read(v *view, query url.Values, path string) {
 	header, err := v.listAs(v.k.ctx, &text, query, path)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.until = time.Now().Add(max(time.Since(began), leastMemory)) // what fails is asked for again sooner
 	if e.header, e.err = header, err; err == nil {
 		v.shop.memo.grow(len(text) - len(e.text))
-		e.text = text
+		e.text, e.at = text, began
 		e.until = time.Now().Add(min(max(time.Since(began)*memoFactor, leastMemory), mostMemory))
 	}
 	close(e.reading)

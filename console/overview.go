@@ -162,10 +162,11 @@ func b2i(b bool) int {
 	return 0
 }
 
-// checkup has what the doctor found last. It is asked beside the pages, each minute while somebody looks.
+// checkup has what the doctor found last. It is asked beside the pages while somebody looks, each minute, or so seldom
+// that it takes at most a hundredth of the time.
 type checkup struct {
 	mu      sync.Mutex
-	asked   time.Time
+	next    time.Time
 	verdict []diagnosis
 }
 
@@ -173,8 +174,8 @@ type checkup struct {
 func (c *checkup) found(v *view) (all []finding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.asked) > time.Minute {
-		c.asked = time.Now()
+	if time.Now().After(c.next) {
+		c.next = time.Now().Add(time.Minute)
 		v.k.wg.Go(func() { c.ask(v) })
 	}
 	if !v.Whole() {
@@ -193,6 +194,7 @@ func (c *checkup) found(v *view) (all []finding) {
 }
 
 func (c *checkup) ask(v *view) {
+	began := time.Now()
 	_, text, err := v.shop.api.Call(v.k.ctx, everything(), http.MethodGet, "/v1/doctor", nil)
 	var findings []diagnosis
 	if err != nil || json.Unmarshal(text, &findings) != nil {
@@ -201,5 +203,5 @@ func (c *checkup) ask(v *view) {
 	findings = slices.DeleteFunc(findings, func(f diagnosis) bool { return f.Verdict != "warn" && f.Verdict != "fail" })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.verdict = findings
+	c.verdict, c.next = findings, time.Now().Add(max(time.Since(began)*memoFactor, time.Minute))
 }

@@ -56,13 +56,13 @@ type view struct {
 	Lang, Theme, Nonce string
 	Base, Prometheus   string // as the Config has them
 	Data               any
-	Soon               bool // something is still being read: the page is to be asked for again
-	Now                time.Time
+	Soon               bool      // something is still being read: the page is to be asked for again
+	Now, AsOf          time.Time // AsOf is when the oldest of what the page shows was read
 	note               string
 }
 
 func (k *Console) view(w http.ResponseWriter, r *http.Request, s *shop, p *page) *view {
-	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: time.Now(), Theme: cookieOf(r, themeCookie),
+	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: time.Now(), AsOf: time.Now(), Theme: cookieOf(r, themeCookie),
 		Base: k.config.BasePath, Prometheus: k.config.Prometheus}
 	v.Lang = language(cookieOf(r, langCookie), r.Header.Get("Accept-Language"))
 	return v
