@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Acquire waits until a call to the downstream may begin, and begins it: for calls that
-// a handler makes, where a limit of its topic is for the handler as a whole. key is the
-// bucket, as By would tell it; "" where there is one limit for all. Callers for one key
-// are served in the order in which they came.
+// Acquire waits until a call to the downstream may begin, and begins it. It is for single
+// calls of a handler; a limit of its topic is for the handler as a whole. key is the
+// bucket, as By would return it; "" if there is one limit for all. Callers for one key are
+// served in the order in which they came.
 //
-// done ends the call and must be called once, with what the call came to: it is
-// judged as the error of a handler is ([pawl.Throttled], policy.Timeout and
-// policy.Shortage mean that the downstream has too much to do, and [pawl.Throttled]
-// when to come back). More calls of done change nothing.
+// done ends the call and must be called once, with the error of the call or nil. It is
+// judged like the error of a handler: [pawl.Throttled], policy.Timeout and policy.Shortage
+// mean that the downstream has too much to do, and [pawl.Throttled] also when to come back.
+// Further calls of done change nothing.
 //
-// Without an error the call has begun. The error is why ctx ended; done is nil then.
+// Without an error the call has begun. Otherwise the error says why ctx ended, and done is
+// nil.
 func (l *Limiter) Acquire(ctx context.Context, key string) (done func(error), err error) {
 	leave, err := l.queue(ctx, key)
 	if err != nil {

@@ -25,9 +25,9 @@ const (
 	DefaultPollMax      = 500 * time.Millisecond
 )
 
-// Config says what a [Dispatcher] does. Only Topics is required.
+// Config is the configuration of a [Dispatcher]. Only Topics is required.
 type Config struct {
-	// Topics are what is carried out, and by whom. Nothing else is claimed.
+	// Topics are the topics to carry out, with their handlers. Nothing else is claimed.
 	Topics []Topic
 	// Idle allows Topics to be empty, for a process that has other dispatchers.
 	Idle bool
@@ -41,8 +41,8 @@ type Config struct {
 	Owner string
 	// Version is that of the program, for `pawl workers ls`; it may be empty.
 	Version string
-	// Results are topics that the program reads from beginning to end ([store.Results]). They are registered, so that
-	// nobody looks for a worker of theirs.
+	// Results are topics that the program reads from beginning to end ([store.Results]). They are registered, so that no
+	// tool reports a missing worker for them.
 	Results []string
 	// Unregistered keeps the dispatcher out of the list of workers. Otherwise, where the store keeps entries, it
 	// registers itself with its topics, slots and limits, so that `pawl workers ls`, `pawl explain` and `pawl doctor`
@@ -51,8 +51,7 @@ type Config struct {
 	// Logger gets what an operator should know; nil is slog.Default. A delivery that
 	// succeeds is not logged.
 	Logger *slog.Logger
-	// Observer receives figures of what happens; nil is none. [Observers] makes one of
-	// several.
+	// Observer receives figures; nil is none. [Observers] makes one of several.
 	Observer Observer
 	// Events receives an event for each step of a delivery; nil is none, and costs
 	// nothing.
@@ -85,8 +84,8 @@ type Topic struct {
 	// Handler does the work, or Batch does; exactly one of them is set. The
 	// context of a batch ends with the first deadline in it, with a drain, and
 	// when all of its leases are lost. A batch may hold several messages of one
-	// lane, in their order; what follows a failed one of its lane is delivered
-	// again, whatever its verdict.
+	// lane, in their order; those behind a failed one of their lane are delivered
+	// again, even if their verdict is nil.
 	Handler pawl.Handler
 	Batch   pawl.BatchHandler
 	// Concurrency is how many handlers, or batches, run at once; 0 is
@@ -98,34 +97,33 @@ type Topic struct {
 	// BatchSize is how many deliveries a batch handler gets at most; 0 is 100.
 	BatchSize int
 	// BatchWait is how long the first delivery of a batch that is not full waits here
-	// for more; 0 is not at all: a batch is what is there. A delivery never waits for
-	// longer than a quarter of its deadline. It is for bulks of messages that have
-	// nothing to do with each other: while a message with a key waits, so does what
-	// follows it in its lane.
+	// for more; with 0 it does not wait. A delivery never waits for longer than a quarter
+	// of its deadline. BatchWait is for messages that are independent of each other: while
+	// a message with a key waits, the later ones of its lane wait, too.
 	BatchWait time.Duration
 	// Lease is how long a lease is given for, and extended by; 0 is
 	// [DefaultLease]. The work of a process that died moves on after that long.
 	Lease time.Duration
 	// PollMax bounds the pause between claims of this topic in place of [Config.PollMax]; 0: that one.
 	PollMax time.Duration
-	// Room, if not nil, says how much a handler that keeps a queue takes, of Concurrency at most. Topics may share one.
-	// [Dispatcher.Wake] tells that there is room where there was none.
+	// Room, if not nil, says how much a handler that keeps a queue accepts, of Concurrency at most. Topics may share
+	// one. Call [Dispatcher.Wake] when there is room again.
 	Room *Room
-	// Limits bound what the handlers ask of their downstreams. Each must allow a
-	// call before it begins. A batch counts as one call, and its limits have no By.
+	// Limits bound the calls of handlers to their downstreams. Each must allow a call
+	// before it begins. A batch counts as one call, and its limits have no By.
 	Limits []*Limiter
 	// Emits are the topics to which the handler emits, all of them. While one of them is
 	// full ([store.Topic.MaxWaiting]), nothing is claimed here, so that the sources of a chain
-	// wait for its end; what is in progress goes on. A topic that leads back here, through
-	// what other topics of this dispatcher emit, is left out: it would wait for itself.
+	// wait for its end; running handlers go on. A topic that leads back here, through emits
+	// of other topics of this dispatcher, is left out: it would wait for itself.
 	Emits []string
 	// Event says what the handler does, for the policy's matrix, unless its error
 	// says it ([policy.At]).
 	Event policy.Event
-	// Retries says for how long failures of this topic are repeated, where that differs
-	// from the policy's rules. Where neither it nor Event says anything, that is for
-	// policy.DefaultRetryFor, unless the store cannot put retries off. What an operator has
-	// set (`pawl topics set`) counts before it, and what a message says before both.
+	// Retries says for how long failures of this topic are retried, if that differs from
+	// the policy's rules. If neither it nor Event is set, that is policy.DefaultRetryFor,
+	// unless the store cannot delay retries. The setting of an operator (`pawl topics set`)
+	// overrides it, and that of a message (RetryFor) overrides both.
 	Retries policy.Retries
 	// Policy, if not nil, decides about failures of this topic in place of [Config.Policy]: for a topic with limits of
 	// its own. It usually calls Config.Policy and changes a part of the decision.
@@ -135,8 +133,8 @@ type Topic struct {
 	Settings store.Declaration
 }
 
-// Room is what a handler with a queue of its own takes. Lanes returns how many lanes it welcomes, those that it has
-// included, how many of them must be free to be worth a claim, and of how many messages each should be. It must not
+// Room says how much a handler with a queue of its own accepts. Lanes returns how many lanes that is, including those
+// that it has; how many of them must be free to be worth a claim; and how many messages each should have. It must not
 // call the dispatcher.
 type Room struct {
 	Lanes func() (lanes, worth, run int)

@@ -37,14 +37,14 @@ type Dispatcher struct {
 	*watcher
 }
 
-// engine is what the parts of a dispatcher share: its settings, and what is in hand.
+// engine is the state that the parts of a dispatcher share: its settings, and the deliveries in hand.
 type engine struct {
 	store  store.Store
 	cfg    Config
 	topics []*topic
 	byName map[string]*topic
 	began  time.Time
-	// inState is what operators have set about retries; nil: the store has no state.
+	// inState has the retries that operators have set; nil: the store has no state.
 	inState *statesync.Topic[policy.Retries]
 	base    context.Context // below the contexts of handlers: values, never ended
 
@@ -156,10 +156,10 @@ func signal(ch chan struct{}) {
 func (d *engine) now() time.Duration { return time.Since(d.began) }
 
 // Run carries out messages until ctx ends; then it drains: it claims and starts
-// nothing more, gives back what it has not started, waits for what runs up to
-// the drain timeout, then ends the contexts of handlers with pawl.ErrDrain and
-// releases what they were at. It returns nil after that, or [ErrStuck] if a
-// handler did not even return then. An operator can ask for the same: then it returns [ErrAsked].
+// nothing more, gives back deliveries that it has not started, and waits for running
+// handlers up to the drain timeout. Then it ends their contexts with pawl.ErrDrain and
+// releases their deliveries. It returns nil after that, or [ErrStuck] if a handler did
+// not return even then. If an operator asked for the drain, it returns [ErrAsked].
 //
 // It returns an error at once if the store denies access, has another schema or
 // settings that conflict with those stated. While the store is not reachable it waits.
@@ -275,8 +275,8 @@ func (d *Dispatcher) calls() []*call {
 	return calls
 }
 
-// Wake tells the dispatcher that something was appended to one of its topics by
-// this process, so that it need not wait for its next poll. No topics is all.
+// Wake tells the dispatcher that this process has appended something to one of its
+// topics, so that it need not wait for its next poll. Without topics it means all.
 func (d *claimer) Wake(topics ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

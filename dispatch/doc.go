@@ -16,10 +16,10 @@
 //
 // # What it promises to a store
 //
-// It holds no more than it can soon carry out, keeps the leases of what it
-// holds, starts nothing whose lease has run out by its own monotonic clock,
-// settles in batches that it repeats under their batch id, and gives back what
-// it did not start.
+// It holds no more deliveries than it can soon carry out, and keeps their leases. It
+// starts none whose lease has run out by its own monotonic clock, settles in batches
+// that it repeats under their batch id, and gives back deliveries that it did not
+// start.
 //
 // # Cost
 //

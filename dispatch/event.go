@@ -9,16 +9,16 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// events tells observers and the log what happens.
+// events tells observers and the log of deliveries.
 type events struct {
 	*engine
 }
 
-// EventSink receives the events of deliveries: a handler begins ([Started]); a failure
-// was decided about, or a handler gave the delivery back with a reason (policy.Failed,
-// or policy.Again in a repetition); the store has accepted an ack ([Completed]). A
-// failure that is ignored has no Completed, unless it was that of a part. A delivery
-// that the dispatcher gave back, or whose lease was lost, ends without an event.
+// EventSink receives the events of deliveries: a handler begins ([Started]); the policy has
+// decided about a failure, or a handler gave the delivery back with a reason (policy.Failed,
+// or policy.Again in a repetition); the store has accepted an ack ([Completed]). An ignored
+// failure has no Completed, unless it was that of a part. A delivery that the dispatcher gave
+// back, or whose lease was lost, ends without an event.
 //
 // Event is called concurrently, but the events of one message come in order. It must
 // not block.
@@ -32,8 +32,8 @@ const (
 	Completed = "Completed"
 )
 
-// Event is what happened to a delivery. Domain and type are what the topic or
-// the error states; the default is Engine and TaskModel.
+// Event is a step of a delivery. Domain and type are those that the topic or the error
+// states; the default is Engine and TaskModel.
 type Event struct {
 	policy.Event
 	Topic string

@@ -10,16 +10,16 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Judge makes settlements of what became of deliveries, as a dispatcher does: for programs that
-// claim from a store, and have the work done elsewhere.
+// Judge makes settlements from the outcomes of deliveries, as a dispatcher does: for programs
+// that claim from a store, and have the work done elsewhere.
 type Judge struct {
 	Store  store.Store
 	Policy policy.Policy
 	Owner  string // who carries the deliveries out
 }
 
-// Ack returns the settlement of a delivery that succeeded, with what it emits and marks. The error says why the store
-// would not accept that.
+// Ack returns the settlement of a delivery that succeeded, with its emitted messages and marks. The error says why the
+// store would not accept them.
 func (j Judge) Ack(del *pawl.Delivery) (store.Settlement, error) {
 	st := store.Settlement{Token: del.Token, ID: del.ID}
 	err := acked(j.Store, &st, del)
@@ -27,7 +27,7 @@ func (j Judge) Ack(del *pawl.Delivery) (store.Settlement, error) {
 }
 
 // Fail asks the policy about a delivery of topic t that failed after it ran for that long, and returns the settlement
-// that follows. Of t, Event and Retries count, and of the delivery how long it says that it is retried.
+// that follows. It uses Event and Retries of t, and the RetryFor of the message.
 func (j Judge) Fail(t *Topic, del *pawl.Delivery, err error, ran time.Duration) (store.Settlement, policy.Decision) {
 	st := store.Settlement{Token: del.Token, ID: del.ID}
 	_, decision := j.fail(&st, t, t.Retries, del, err, ran)

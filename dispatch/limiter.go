@@ -14,7 +14,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// LimitConfig says what a [Limiter] allows. What is zero is not bounded.
+// LimitConfig is the configuration of a [Limiter]. A field that is zero bounds nothing.
 type LimitConfig struct {
 	// Name is that of the downstream, for metrics, logs and `pawl explain`.
 	Name string
@@ -40,14 +40,14 @@ type LimitConfig struct {
 	Adaptive int
 	// AIMD, if not nil, learns it in steps, up to Adaptive.
 	AIMD *AIMD
-	// Size, if not nil, says how many handlers may run at once on average, for a program that
-	// knows better. It is called often, must be quick and must not call the limiter. [Limiter.Set]
-	// tells that it has changed.
+	// Size, if not nil, returns how many handlers may run at once on average, for a program that
+	// knows that. It is called often, must be quick and must not call the limiter. Call
+	// [Limiter.Set] when its answer has changed.
 	Size func() float64
 }
 
 // AIMD learns how many calls a downstream takes at once by additive increase and
-// multiplicative decrease: it grows by Step after so many calls that were served in a
+// multiplicative decrease: it grows by Step after After calls that were served in a
 // row, and at a refusal it is cut by Factor, at once and once per flight: a refused
 // call that began before the last cut changes nothing. Up to nine tenths of where it
 // was cut, and from that place on, it grows with every call that is served; it also
@@ -79,10 +79,10 @@ func (a *AIMD) window(most int) func() limit.Window {
 	return func() limit.Window { return limit.NewSteps(c) }
 }
 
-// Limiter bounds what is asked of a downstream. It may be used by several topics and
-// dispatchers of a process; the limit is for them together. What may not begin is held
-// back without taking a slot, for a moment; if the wait would be longer it is released
-// until its turn, so that others can go first. It is safe for concurrent use.
+// Limiter bounds the calls to a downstream. Several topics and dispatchers of a process may
+// use it; the limit is for them together. A delivery that may not begin waits for a moment,
+// without a slot; if its wait would be longer, it is released until its turn, so that others
+// can go first. A Limiter is safe for concurrent use.
 type Limiter struct {
 	name   string
 	by     func(*pawl.Delivery) string
@@ -176,9 +176,9 @@ func (l *Limiter) ended(key string, took time.Duration, o limit.Outcome, after t
 	}
 }
 
-// Hold lets nothing of a key begin for that long: here at once, and in the other
-// processes once the store has recorded it. It is for downstreams that say how long to
-// stay away by other means than the error of a call. It is [pawl.MaxPause] at most. The limiter must be Shared.
+// Hold lets nothing of a key begin for that long, [pawl.MaxPause] at most: here at once, and
+// in the other processes as soon as the store has recorded it. It is for downstreams that
+// ask for a pause by other means than the error of a call. The limiter must be Shared.
 func (l *Limiter) Hold(key string, length time.Duration) error {
 	if l.shared == nil {
 		return fmt.Errorf("limit %q: a hold for all processes needs a shared rate", l.name)
@@ -208,8 +208,8 @@ func (l *Limiter) room() (n int, wait time.Duration) {
 // before returns the topic that goes before t, if there is one: topics that share a
 // limit for all take turns. The one that has been kept from beginning for longest goes
 // first, as long as it has something to begin; so there is always one that goes first.
-// The caller holds the lock of its dispatcher; what topics of other dispatchers have is
-// unknown.
+// The caller holds the lock of its dispatcher; the messages of topics of other dispatchers
+// are unknown.
 func (l *Limiter) before(t *topic) (first *topic) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +270,7 @@ func (l *Limiter) notifyChange(but *Dispatcher) {
 	}
 }
 
-// leastWindow lets a call begin now and then, however much is refused.
+// leastWindow lets a call begin now and then, even if all are refused.
 const leastWindow = 0.1
 
 // Name returns the name of the downstream.
@@ -339,8 +339,8 @@ func (l *Limiter) key(d *pawl.Delivery) (key string) {
 	return l.by(d)
 }
 
-// outcomeOf says what an error tells about the downstream, and when it wants to
-// be asked again. cause is why the handler's context ended, if it did.
+// outcomeOf returns the state of the downstream that an error shows, and when it wants
+// to be asked again. cause is why the handler's context ended, if it did.
 func outcomeOf(err, cause error) (o limit.Outcome, after time.Duration) {
 	if endless(err) {
 		return limit.Failed, 0

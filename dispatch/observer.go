@@ -6,21 +6,21 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Observer receives figures of what happens, batch by batch. It is called concurrently
+// Observer receives figures of deliveries, batch by batch. It is called concurrently
 // and must not block; it must not keep slices after it returns. Topics, kinds, rules
 // and operations are bounded: they come from the configuration and the code.
 // [Observers] makes one of several.
 type Observer interface {
 	// StoreCall: a call of the store ended. op is claim, extend, settle or solitary; items
-	// is how many it was about, or brought.
+	// is how many it was given, or returned.
 	StoreCall(op string, took time.Duration, items int, err error)
 	// Claimed: deliveries came. waited holds how long each first attempt among them had
 	// been visible.
 	Claimed(topic string, deliveries int, waited []time.Duration)
 	// Ran: handlers ended; one duration for each delivery, its share of a batch.
 	Ran(topic string, took []time.Duration)
-	// Settled: the store accepted verdicts (ack, retry, dead, release). done holds, of
-	// first attempts that were acked, the time from visible to acked.
+	// Settled: the store accepted verdicts (ack, retry, dead, release). done holds the times
+	// from visible to acked of first attempts that were acked.
 	Settled(topic, verdict string, deliveries int, done []time.Duration)
 	// Refused: verdicts that changed nothing, or were not even tried because this
 	// process knew that the lease had ended. reason is lease_lost or invalid.
@@ -39,10 +39,10 @@ type KeyObserver interface {
 	RanKeys(topic string, keys [][]byte, took []time.Duration)
 }
 
-// ReleaseObserver is an [Observer] that also receives what handlers give back.
+// ReleaseObserver is an [Observer] that also hears of deliveries that handlers give back.
 type ReleaseObserver interface {
-	// GivenBack: a handler returned pawl.Release. What the runtime itself gives back, in
-	// a drain or to let something better go first, is in [Observer.Settled] only.
+	// GivenBack: a handler returned pawl.Release. Deliveries that the runtime itself gives
+	// back, in a drain or to let a better one go first, are in [Observer.Settled] only.
 	GivenBack(topic string, deliveries int)
 }
 

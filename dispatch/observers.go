@@ -27,8 +27,8 @@ type observers struct {
 	log *slog.Logger
 }
 
-// guardObserver sees to it that an observer that panics, at what a handler stated say, costs a figure and not the
-// process.
+// guardObserver keeps the process alive when an observer panics, perhaps at a value of a handler: only a figure is
+// lost.
 func (d *events) guardObserver() {
 	switch o := d.cfg.Observer.(type) {
 	case nil:

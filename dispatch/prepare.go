@@ -9,8 +9,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// prepare declares settings and reads what ranks are made of. It waits for a
-// store that is not reachable; what a person must see is returned.
+// prepare declares settings and reads the values that ranks are made of. It waits for a
+// store that is not reachable, and returns errors that a person must deal with.
 func (d *Dispatcher) prepare(ctx context.Context) error {
 	topics, ok := store.As[store.Topics](d.store)
 	if !ok {

@@ -61,8 +61,8 @@ func (g *registration) loop() {
 	}
 }
 
-// news is what others should soon know of: which topics a limit keeps back, and
-// whether the worker drains.
+// news is the state that other processes should soon know of: the topics that a limit
+// holds back, and whether the worker drains.
 func (g *registration) news() string {
 	now := g.of.Snapshot()
 	var text strings.Builder
@@ -125,7 +125,7 @@ func (g *registration) withdraw() {
 // Versions of its state only grow, and a worker puts its registration there every few
 // seconds: one that finds an older registration than its last knows what has happened.
 
-// put stores what the worker says. Nobody else writes under its key, but for who asks it to drain.
+// put stores the registration. Nobody else writes under its key, except to ask the worker to drain.
 func (g *registration) put(ctx context.Context) error {
 	text, err := json.Marshal(g.text())
 	if err != nil {

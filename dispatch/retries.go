@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// RetriesOn returns what a topic of s says about retries, with the default. Where a retry is kept in the process, as
-// over Kafka, the default is that of the policy.
+// RetriesOn returns the retries of a topic of s, with the default. If the store keeps retries in the process, as Kafka
+// does, the default is that of the policy.
 func RetriesOn(s store.Store, r policy.Retries) policy.Retries {
 	if r.Attempts == 0 && r.For == 0 && store.Can(s, store.CanDelay) {
 		r.For = policy.DefaultRetryFor
@@ -20,8 +20,7 @@ func RetriesOn(s store.Store, r policy.Retries) policy.Retries {
 	return r
 }
 
-// OpenRetries opens what operators have set about the retries of topics (`pawl topics set`); nil if the store has no
-// state.
+// OpenRetries opens the retries that operators have set for topics (`pawl topics set`); nil if the store has no state.
 func OpenRetries(s store.Store, log *slog.Logger) *statesync.Topic[policy.Retries] {
 	kept, err := statesync.New[policy.Retries](s, policy.RetriesTopic, statesync.Config{Every: time.Second, Logger: log})
 	if err != nil {
@@ -52,7 +51,7 @@ func (d *Dispatcher) watchRetries() {
 	})
 }
 
-// RetriesInState are the figures of what operators have set about the retries of topics.
+// RetriesInState are the figures of the retries that operators have set for topics.
 func (d *Dispatcher) RetriesInState() (f statesync.Figures) {
 	if d.inState != nil {
 		f = d.inState.Figures()
@@ -60,7 +59,7 @@ func (d *Dispatcher) RetriesInState() (f statesync.Figures) {
 	return f
 }
 
-// retries is what an operator or the topic says about retries.
+// retries has the retries that an operator or the topic has set.
 func (t *topic) retries() policy.Retries {
 	if kept := t.kept.Load(); kept != nil {
 		return kept.Or(t.Retries)
@@ -68,8 +67,8 @@ func (t *topic) retries() policy.Retries {
 	return t.Retries
 }
 
-// retriesOf is what a delivery, or r, says about retries. The attempts that a topic is given bound no message that
-// says for how long.
+// retriesOf returns the retries that a delivery states, or those of r. A message that states for how long it is retried
+// is not bound by the attempts of its topic.
 func retriesOf(del *pawl.Delivery, r policy.Retries) policy.Retries {
 	if del == nil {
 		return r

@@ -20,8 +20,8 @@ import (
 )
 
 // sharedRate is a rate by key for all processes over a store; a rate for all has the one
-// key "". It asks the store for what may begin soon, all keys that are waited for in one
-// call, and leaves to others what would have to wait for longer.
+// key "". In one call it asks the store for the permits of all keys that messages wait for.
+// It takes those for calls that may begin soon, and leaves later ones to other processes.
 type sharedRate struct {
 	store store.Shared
 	name  string
@@ -38,7 +38,7 @@ type sharedRate struct {
 	sweepAt int
 }
 
-// sharedKey is what is known of a key.
+// sharedKey is the state of a key, as far as it is known.
 type sharedKey struct {
 	left        int
 	from, until time.Time // when the permits that are left begin and cease to count
@@ -226,7 +226,7 @@ func (s *sharedRate) stored(key string) string {
 	return s.name + "/" + hex.EncodeToString(sum[:])
 }
 
-// answered takes in what the store said. While it can't be asked nothing begins.
+// answered takes in the answer of the store. While the store does not answer, nothing begins.
 func (s *sharedRate) answered(keys []string, paces []store.Pace, answers []store.Paced, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

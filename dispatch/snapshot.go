@@ -32,19 +32,19 @@ type TopicSnapshot struct {
 	Zombies int
 	// Late are running handlers that have used up half of the time until their deadline.
 	Late int
-	// Mean is what a message takes a handler, as a moving mean.
+	// Mean is the moving mean of the time that a handler takes for a message.
 	Mean time.Duration
 	// Rate is how many deliveries ended a second, over the last ten.
 	Rate float64
 	// Totals since Run began. Lost are deliveries whose lease was lost.
 	Acked, Retried, Dead, Released, Lost int64
 	// Limits are the topic's limiters; HeldBack are messages that wait here for one.
-	// LimitedBy names the one that lately held something back.
+	// LimitedBy names the limiter that lately held something back.
 	Limits    []LimitSnapshot
 	HeldBack  int
 	LimitedBy string
-	// FullTarget is a topic that is full to which this one emits: nothing is claimed
-	// meanwhile.
+	// FullTarget is a full topic to which this one emits: while it is full, nothing is
+	// claimed here.
 	FullTarget string
 }
 

@@ -63,7 +63,7 @@ func (w *worker) loop() {
 
 // work carries out runs until the dispatcher stops. It is called with mu held,
 // and releases it at the end. After a handler has ended the goroutine of the
-// worker, it is called anew in another one, with that as an error and without
+// worker, it is called again in another one, with that as an error and without
 // mu.
 func (w *worker) work(gone error) {
 	defer w.survive()

@@ -55,7 +55,7 @@ var crashScenarios = []Scenario{
 			r.balanced("a", all, 1)
 			rec := r.dead()["a-20"]
 			r.check(rec.Kind == pawl.KindRescue && rec.Attempts == 0, "the killer: %+v", rec)
-			// Four times in company, then alone. A kill before the claim was known here may
+			// Four times beside other work, then alone. A kill before the claim was known here may
 			// add one.
 			n := kills.Load()
 			r.check(n >= store.LonelyRescues && n <= store.SolitaryAfter+store.LonelyRescues+2, "it killed %d times", n)

@@ -11,28 +11,29 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// ownership is the side of the engine that the group sees: which partitions are held, and what of them is committed.
+// ownership is the side of the engine that the group sees: the partitions that are held, and
+// their committed progress.
 type ownership struct{ *engine }
 
 // maxCount is how many messages of a partition can be in hand.
 const maxCount = gate.Window
 
 // How many lanes are carried out at a time after deaths in a row: see the package comment,
-// under Crashes. Deaths are in a row until all is over that had been handed out, and a
+// under Crashes. Deaths are in a row until everything that had been handed out is done, and a
 // while longer.
 const (
 	someLanes  = 32 // after two deaths
 	namedLanes = 4  // after three
-	// cautiousSlack is how far beyond what was handed out, as far as the last commit
-	// knew, that goes on.
+	// cautiousSlack is how many offsets that goes on beyond the highest one that was handed out
+	// according to the last commit.
 	cautiousSlack = 256
-	// What killed the process may lie further on than its last commit knew. So for
-	// some commit intervals after that, an assignment is wary: deaths are still in a
-	// row, and after the second one each claim is committed before it is carried out,
-	// so that the next death is on record where it was.
+	// The killer may lie further on than the last commit shows. So for some commit intervals
+	// after that, an assignment is wary: deaths are still in a row, and after the second one
+	// each claim is committed before it is carried out, so that the next death is on record
+	// where it was.
 	waryIntervals = 10
-	// diedAlone is set in the number of crashes on record while a message is in
-	// solitude: a death then is no reason to put solitude off.
+	// diedAlone is set in the recorded number of crashes while a message is carried out
+	// alone: a death then is no reason to wait with that.
 	diedAlone  = 1 << 7
 	mostDeaths = 100
 )
@@ -69,12 +70,12 @@ type assignment struct {
 	danger   int64 // up to here deaths are in a row; -1: it has come further
 	wary     int64 // and until then
 	began    int64 // when it was assigned
-	alone    bool  // the last death was one in solitude
+	alone    bool  // the last death was that of a message carried out alone
 	rested   bool  // the process that died had nothing in hand, as far as is known
 	marked   bool  // it was tried to commit that something is handed out
 	setAside []*lane
 	crashes  uint8           // deaths in a row
-	tries    map[int64]uint8 // what is to be in solitude by offset, and how often each was tried
+	tries    map[int64]uint8 // messages to be carried out alone, by offset, and how often each was tried
 	touched  bool            // since the last checkpoint
 	owed     int64           // when it was touched first of what is in no checkpoint yet; 0: it was not
 	asked    int64           // the same of the checkpoint that is being committed
@@ -97,14 +98,14 @@ const (
 	gone
 )
 
-// holder is which member of the group got a partition, and of which incarnation of its topic.
+// holder names the member of the group that got a partition, and the incarnation of its topic.
 type holder struct {
 	source  uint32 // stands for topicID in checkpoints
 	topicID kadm.TopicID
 	member  string
 }
 
-// beginning is what is known of a partition when it is assigned.
+// beginning is the state of a partition when it is assigned, as far as it is known.
 type beginning struct {
 	holder
 	at    int64           // what comes first; -1: nothing is known of it
@@ -114,7 +115,7 @@ type beginning struct {
 	ahead bool // it is further than what is committed
 }
 
-// begin begins an assignment. Whoever finds it, such as the committer, finds it complete.
+// begin begins an assignment. It is complete before others, such as the committer, can find it.
 func (e *ownership) begin(name string, partition int32, from beginning) *assignment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -148,8 +149,8 @@ func (e *ownership) begin(name string, partition int32, from beginning) *assignm
 	return a
 }
 
-// recordDeath records what a process that died had in hand. If that was nothing, as far as
-// its last commit knew, it is enough to be wary.
+// recordDeath records the messages that a dead process had in hand. If there were none
+// according to its last commit, being wary is enough.
 func (e *ownership) recordDeath(a *assignment, cp gate.Checkpoint) {
 	a.alone = cp.Crashes&diedAlone != 0
 	a.crashes = cp.Crashes &^ diedAlone
@@ -182,7 +183,7 @@ func (a *assignment) mostLanes() int {
 	}
 }
 
-// named reports whether what is carried out is named in commits.
+// named reports whether commits name the messages that are carried out.
 func (a *assignment) named() bool { return a.crashes >= 3 }
 
 // onRecord reports whether a claim is committed before it is carried out.
@@ -190,16 +191,16 @@ func (a *assignment) onRecord(now int64) bool {
 	return a.danger >= 0 && a.named() || now < a.wary && (a.crashes >= 2 || a.rested)
 }
 
-// putOff reports whether nothing of it may begin solitude, for leases of that length: its
-// processes died in company, and a message need not have been the cause. Where there is
-// no room to name more, solitude begins at once.
+// putOff reports whether nothing of it may be tried alone, for leases of that length: its
+// processes died beside other work, and a message need not have been the cause. Where there is
+// no room to name more, messages are tried alone at once.
 func (a *assignment) putOff(now int64, lease time.Duration) bool {
 	return !a.alone && a.named() && len(a.tries)+namedLanes <= gate.MaxTries &&
 		now < a.began+int64(store.DeathsWithin*lease)
 }
 
-// register enters a message into the gate; false if the window is full. What is
-// finished already comes out as finished.
+// register enters a message into the gate; false if the window is full. A message that is
+// finished already counts as finished.
 func (a *assignment) register(f *flight) bool {
 	f.offset = f.rec.Offset
 	switch a.gate.Register(f.offset) {
@@ -296,8 +297,8 @@ func (a *assignment) handOut(offset int64) {
 
 func (a *assignment) full() bool { return a.leased >= a.mostLanes() }
 
-// checkpoint is what to commit. It names what is being carried out, if that is
-// little enough, and the suspects.
+// checkpoint returns the state to commit. It names the suspects and, if they are few enough,
+// the messages that are carried out.
 func (e *ownership) checkpoint(a *assignment) gate.Checkpoint {
 	a.touched = false
 	if a.asked == 0 {
@@ -306,8 +307,8 @@ func (e *ownership) checkpoint(a *assignment) gate.Checkpoint {
 	a.owed = 0
 	base := a.gate.Advance()
 	e.pastDanger(a, base)
-	// From the first message on it is open until it is given up: closed in between,
-	// the next message would have to wait until it is open again.
+	// From the first message on, the commit stays open until the partition is given up: if it
+	// were closed in between, the next message would have to wait until it is open again.
 	extra := gate.Extra{Source: a.source, Open: a.horizon >= 0 || a.danger >= 0}
 	if !extra.Open {
 		return a.gate.Checkpoint(extra)
@@ -331,8 +332,8 @@ func (e *ownership) checkpoint(a *assignment) gate.Checkpoint {
 	return a.gate.Checkpoint(extra)
 }
 
-// pastDanger records that it has come that far: deaths count as in a row for a while
-// longer, then no more.
+// pastDanger records that everything up to the horizon is done: deaths count as in a row for a
+// while longer, then no more.
 func (e *ownership) pastDanger(a *assignment, base int64) {
 	now := e.now().UnixNano()
 	switch {
@@ -345,10 +346,10 @@ func (e *ownership) pastDanger(a *assignment, base int64) {
 	}
 }
 
-// conclude ends an assignment, as drop does, and returns what to commit at its end.
-// Who gets the partition next goes on being cautious where this process was: what
-// had killed the one before is not found yet. What is still carried out is no
-// suspect because of that. The caller holds mu.
+// conclude ends an assignment, as drop does, and returns the last checkpoint to commit. The
+// next owner goes on being cautious where this process was: the message that killed the one
+// before is not found yet. Messages that are still carried out do not become suspects by that.
+// The caller holds mu.
 func (e *ownership) conclude(a *assignment) gate.Checkpoint {
 	e.dropLocked(a)
 	extra := gate.Extra{Source: a.source}
@@ -372,7 +373,7 @@ func (e *ownership) conclude(a *assignment) gate.Checkpoint {
 	return a.gate.Checkpoint(extra)
 }
 
-// resume lets a partition hand out what it had too many lanes at work to hand out.
+// resume lets a partition hand out messages that waited because too many lanes were at work.
 func (e *engine) resume(a *assignment) {
 	aside := a.setAside
 	a.setAside = nil

@@ -10,10 +10,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// buffer bounds what is on its way to the brokers. The client's own bound is of no use:
-// it blocks a caller in the middle of a call, when a part of it is already in flight,
-// for as long as a record on the wire takes that cannot be cancelled. Here a call gets
-// room for all of its records, or none of them is sent.
+// buffer bounds the records on their way to the brokers. The client's own bound is of no use:
+// it blocks a caller in the middle of a call, when a part of its records is in flight and can
+// no longer be cancelled. Here a call gets room for all of its records, or none of them is
+// sent.
 type buffer struct {
 	limit int             // bytes
 	stop  <-chan struct{} // ends all waiting
@@ -31,7 +31,7 @@ type applicant struct {
 // errNoRoom is the error of a record that was not sent.
 var errNoRoom = errors.New("not sent: what is on its way to the brokers fills the buffer")
 
-// take waits for room. What is larger than the buffer gets it when nothing else is on
+// take waits for room. A call that is larger than the buffer gets it when nothing else is on
 // its way.
 func (b *buffer) take(ctx context.Context, bytes int) error {
 	b.mu.Lock()
@@ -90,8 +90,8 @@ func (b *buffer) serve() {
 
 func (b *buffer) fits(bytes int) bool { return b.used == 0 || b.used+bytes <= b.limit }
 
-// recordCost is what a record takes beside its bytes, roughly: it bounds how many
-// small ones are on their way.
+// recordCost is roughly the memory of a record beside its bytes: it bounds how many small ones
+// are on their way.
 const recordCost = 100
 
 func weight(r *kgo.Record) int {

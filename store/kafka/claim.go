@@ -17,21 +17,21 @@ type claim struct {
 	now   int64
 	terms *store.Lease
 	fence int64
-	// flights are what it hands out, and ds what the caller gets of them.
+	// flights are the messages that it hands out, and ds the deliveries made from them.
 	flights []*flight
 	ds      []pawl.Delivery
-	// suspects is what the suspects may weigh that it still takes.
+	// suspects is the weight of suspects that it may still take.
 	suspects int
 	// careful are the partitions whose checkpoint must be committed before
 	// anything is carried out.
 	careful map[*assignment]bool
-	// fresh are those of which nothing was handed out before, as far as is on record.
+	// fresh are those of which nothing was handed out before, according to their commits.
 	fresh map[*assignment]bool
 	// deaths are the messages it found that become dead letters.
 	deaths []*death
 }
 
-// claim leases what is wanted, as far as it is there.
+// claim leases the wanted messages that are there.
 func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
 	now, err := e.enter("claim")
 	if err != nil {
@@ -52,8 +52,8 @@ func (e *engine) claim(wants []store.Want, terms *store.Lease) (*claim, error) {
 	return c, nil
 }
 
-// solitary takes the first message, of the first topic that has any, that may begin
-// solitude.
+// solitary takes the first message, of the first topic that has any, that may be carried
+// out alone.
 func (c *claim) solitary(wants []store.Want) bool {
 	for _, w := range wants {
 		if l := c.waits(w.Topic, c.now, c.terms.For); l != nil && w.Limit > 0 {
@@ -174,7 +174,7 @@ func (c *claim) take(l *lane, n int) {
 	}
 }
 
-// fillIn sets what the engine knows of a delivery.
+// fillIn sets the fields of a delivery that the engine knows.
 func (c *claim) fillIn(d *pawl.Delivery, f *flight) {
 	l := f.lane
 	d.Token, d.Attempt = tokenOf(f), 1
@@ -210,8 +210,7 @@ func (c *claim) undo() {
 	}
 }
 
-// deliveries are what the caller gets: with copies of the messages, so that it may do
-// with them what it likes.
+// deliveries are for the caller: with copies of the messages, which it may change.
 func (c *claim) deliveries() []pawl.Delivery {
 	var copies copier
 	now := time.Unix(0, c.now)
@@ -225,8 +224,8 @@ func (c *claim) deliveries() []pawl.Delivery {
 	return c.ds
 }
 
-// Claim implements [store.Store]. It hands out what was fetched already, and
-// joins the group for a topic when it is wanted for the first time.
+// Claim implements [store.Store]. It hands out messages that were fetched already, and joins
+// the group for a topic when it is wanted for the first time.
 func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
 	if err := backend.AdmitClaim(wants, terms); err != nil {
 		return nil, err
@@ -259,8 +258,8 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 	return c.deliveries(), nil
 }
 
-// waits returns the first lane of a topic whose message waits for solitude and may begin
-// it.
+// waits returns the first lane of a topic whose message waits to be carried out alone, and
+// may be now.
 func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane) {
 	t := e.topics[name]
 	if t == nil || t.paused(now) || t.died.Until(lease).After(time.Unix(0, now)) {
@@ -283,14 +282,14 @@ func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane
 	return first
 }
 
-// mustDie reports whether a message has to die instead.
+// mustDie reports whether a message becomes a dead letter instead.
 func (e *engine) mustDie(f *flight) bool {
 	l := f.lane
 	parked := l.of.topic.Park && l.keyed && l.of.topic.deadByKey[l.key] > 0 && f.trouble.replays == 0
 	return parked || f.trouble.lonely >= store.LonelyRescues
 }
 
-// Solitary implements [store.Suspected]. It tells of what this process has fetched.
+// Solitary implements [store.Suspected], for the messages that this process has fetched.
 func (s *Store) Solitary(ctx context.Context, lease time.Duration, topics ...string) (string, error) {
 	if err := s.usable(ctx, "solitary"); err != nil {
 		return "", err

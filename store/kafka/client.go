@@ -115,8 +115,8 @@ type topicPartitioner struct {
 	dead bool // it is a topic of dead letters
 }
 
-// homeKey is under which the context of a replayed record has its partition, which a
-// producer in another language may have chosen in its own way.
+// homeKey is the key of the partition in the context of a replayed record; a producer in
+// another language may have chosen that partition in its own way.
 type homeKey struct{}
 
 func (p topicPartitioner) home(r *kgo.Record, n int) (int, bool) {
@@ -149,8 +149,8 @@ func (s *core) consumerOptions(topics []string) []kgo.Opt {
 		kgo.ConsumeTopics(topics...),
 		kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(c.Session), kgo.HeartbeatInterval(c.Heartbeat), kgo.RebalanceTimeout(c.Rebalance),
-		// Rebalances wait for what was polled to be taken in, and for nothing
-		// else: a record of an assignment that is over cannot get into the next.
+		// Rebalances wait until the polled records are taken in, and for nothing else: so a
+		// record of an assignment that is over cannot get into the next.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.DisableAutoCommit(),
 		kgo.OnOffsetsFetched(s.group.fetched), kgo.AdjustFetchOffsetsFn(s.group.adjust),
@@ -256,13 +256,12 @@ func (s *core) token(context.Context) (oauth.Auth, error) {
 	return oauth.Auth{Token: string(bytes.TrimSpace(text))}, nil
 }
 
-// producers are the clients that produce, by the largest batch they make. One writes
-// messages, and whatever takes no larger batches; topics of dead letters that do are
-// written to by others. A single one would not do: a client asks how large batches of a
-// topic may be when it comes to know the topic, and never again. It can be made to
-// forget the topic, but then counts its batches from 0 anew, as the same producer; and
-// brokers take a batch with a number that they have just seen for a repetition: they
-// say that it is stored, and drop it.
+// producers are the clients that produce, by the largest batch they make. One writes messages,
+// and to all topics that take no larger batches; others write to topics of dead letters that
+// do. A single one is not enough: a client asks for the batch limit of a topic only when it
+// first learns of the topic. It can be made to forget the topic, but then counts its batches
+// from 0 again, as the same producer; and brokers take a batch with a number that they have
+// just seen for a repetition: they say that it is stored, and drop it.
 type producers struct {
 	s    *core
 	main *kgo.Client
@@ -283,8 +282,8 @@ func (p *producers) init(s *core) (err error) {
 // chooser is the client for a record of a topic.
 type chooser func(topic string, size int) *kgo.Client
 
-// of is the client that writes to a topic. What its topic takes only if it is compressed well does not make a batch
-// too large for others.
+// of is the client that writes to a topic. A record that its topic accepts only when it is
+// compressed well does not make a batch too large for others.
 func (p *producers) of(topic string, size int) *kgo.Client {
 	limit := p.s.topics.limitOf(topic)
 	if limit.bytes == p.s.cfg.Produce.BatchBytes || limit.bytes < p.s.cfg.Produce.BatchBytes && !limit.takes(size) {
@@ -298,7 +297,7 @@ func (p *producers) alone(string, int) *kgo.Client {
 	return p.with(0, kgo.ProducerBatchMaxBytes(maxReadBytes), kgo.ProducerLinger(0))
 }
 
-// with is the client whose batches have so many bytes.
+// with is the client whose batches have that many bytes.
 func (p *producers) with(bytes int32, opts ...kgo.Opt) *kgo.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,13 +7,15 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// Leases, retries and holds end at a moment of this process's clock, and pauses at one of the clock of the process that
-// paused. When a clock is set back, what was meant to take a second would take until the clock has caught up.
+// Leases, retries and holds end at a moment of this process's clock, and pauses at one of the
+// clock of the process that paused. When a clock is set back, a wait of a second would last
+// until the clock has caught up.
 
-// leastStep is what counts as a step back; less is waited for.
+// leastStep is the smallest step back that counts; a smaller one is waited out.
 const leastStep = time.Second
 
-// steadyClock goes on where another clock is set back. It compares that clock with the monotonic one.
+// steadyClock goes on when another clock is set back. It compares that clock with the monotonic
+// one.
 type steadyClock struct {
 	wall func() time.Time
 

@@ -16,9 +16,9 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// committer commits what is finished: the offset of the first message that is not, and
-// beside it, in the metadata of the commit, which ones behind it are. Nothing else may
-// commit: a commit that bypasses it would wipe the metadata.
+// committer commits progress: the offset of the first message that is not finished and, in the
+// metadata of the commit, which messages behind it are. Nothing else may commit: a commit that
+// bypasses it would wipe the metadata.
 type committer struct {
 	s      *Store
 	client atomic.Pointer[kgo.Client]
@@ -53,8 +53,8 @@ type commitEntry struct {
 	state *committedState
 }
 
-// loop commits when there is something new: at once if the last commit is an
-// interval ago, so that what is begun after a pause is on record soon.
+// loop commits when there is something new: at once if the last commit is an interval ago, so
+// that messages begun after a pause are on record soon.
 func (c *committer) loop() {
 	interval := c.s.cfg.Consume.Commit
 	for {
@@ -104,14 +104,14 @@ func (c *committer) final(ctx context.Context, as []*assignment) error {
 // retryCommit is the pause between tries of a commit.
 const retryCommit = 50 * time.Millisecond
 
-// passing tells errors of a last commit, which no later one makes up for, that the next try
-// may not meet. In a rebalance all tries do until it is over, and it waits for us.
+// passing reports whether a failed last commit, which no later one replaces, may succeed when
+// it is repeated. In a rebalance all tries fail until it is over, and it waits for us.
 func passing(err error) bool {
 	return kerr.IsRetriable(err) && !errors.Is(err, kerr.RebalanceInProgress)
 }
 
-// joining tells errors of a commit while this process and the brokers are not of one mind
-// about its generation. That is over when it has joined.
+// joining reports whether a commit failed because this process and the brokers disagree about
+// its generation. That is over when it has joined.
 func joining(err error) bool {
 	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) ||
 		errors.Is(err, kerr.StaleMemberEpoch)
@@ -144,9 +144,8 @@ func (c *committer) commit(ctx context.Context, as []*assignment) error {
 	return err
 }
 
-// recorded takes note of since when something waits to be committed, after a commit
-// of checkpoints: what failed still does, and so does what had no room in the
-// metadata.
+// recorded notes, after a commit of checkpoints, since when something waits to be committed:
+// failed checkpoints still do, and so does progress that had no room in the metadata.
 func (e *ownership) recorded(cps map[*assignment]gate.Checkpoint, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,13 +173,12 @@ func earliest(a, b int64) int64 {
 	return a
 }
 
-// owedSince is since when something has been waiting to be committed; 0 if nothing
-// has.
+// owedSince is the time since which something waits to be committed; 0 if nothing does.
 func (a *assignment) owedSince() int64 { return earliest(a.asked, a.owed) }
 
-// mark puts on record that something of partitions is handed out, for the first time
-// since they were assigned: a message that kills this process at once would leave no
-// trace otherwise. Where the brokers take no commits that is no reason to do nothing.
+// mark puts on record that something of partitions is handed out, for the first time since they
+// were assigned: a message that kills this process at once would leave no trace otherwise. If
+// the brokers take no commits, work goes on all the same.
 func (s *Store) mark(ctx context.Context, as map[*assignment]bool, lease time.Duration) {
 	if err := s.commitNow(ctx, as, min(markTimeout, lease/2)); err != nil {
 		s.cfg.Logger.Debug("work is begun before a commit says so", "error", err)
@@ -198,9 +196,9 @@ func (e *ownership) marked(as map[*assignment]bool) {
 
 const markTimeout = time.Second
 
-// commitNow commits what has to be on record before it is carried out, and with it
-// what else there is to commit: a message that was carried out alone and is finished
-// must not be on record as running when the next one kills this process.
+// commitNow commits the messages that have to be on record before they are carried out,
+// together with all other progress: a message that was carried out alone and is finished must
+// not be on record as running when the next one kills this process.
 func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -218,8 +216,8 @@ func (s *Store) commitNow(ctx context.Context, as map[*assignment]bool, limit ti
 	return err
 }
 
-// send sends checkpoints to the group's coordinator, again while an error passes. It is the
-// caller's turn.
+// send sends checkpoints to the group's coordinator, again while an error is temporary. It is
+// the caller's turn.
 func (c *committer) send(ctx context.Context, cps map[*assignment]gate.Checkpoint, passes func(error) bool) error {
 	entries := map[place]commitEntry{}
 	for a, cp := range cps {
@@ -271,16 +269,16 @@ var errOver = errors.New("a partition was taken away before its commit was sent"
 
 // request sends one commit, without the client's own logic.
 //
-// The client sends no commit while it joins: not to mix up who has which partition before
-// a rebalance and after it. But a join takes as long as a session where the brokers wait
-// for a member that died, and what is finished in that time has to be on record. The
-// brokers take commits until all have joined.
+// The client sends no commit while it joins, in order not to confuse the owners of partitions
+// before and after a rebalance. But a join takes as long as a session if the brokers wait for a
+// member that died, and progress in that time has to be on record. The brokers take commits
+// until all have joined.
 //
-// A partition may be committed under the member's present generation because it is
-// ours until we give it up: who is still the same member has missed no rebalance,
-// or the brokers would have made it another, and the balancer moves nothing that
-// its owner still has. It matters that the generation is looked up before the fence:
-// what is taken away between the two has a later one, and brokers refuse ours.
+// A partition may be committed under the member's present generation because it is ours until
+// we give it up: a process that is still the same member has missed no rebalance, or the
+// brokers would have made it another member, and the balancer moves no partition that its owner
+// still has. The generation must be looked up before the fence: a partition that is taken away
+// between the two has a later generation, and brokers refuse ours.
 func (c *committer) request(ctx context.Context, client *kgo.Client,
 	entries map[place]commitEntry) (tooLarge []place, err error) {
 	member, generation := client.GroupMetadata()

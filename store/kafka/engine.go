@@ -9,10 +9,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// engine is what this process has in hand: the messages of the partitions that are
-// assigned to it, in lanes. It deals with records and offsets, not with clients or
-// brokers, and does no I/O. The code that talks to the brokers calls assign, take,
-// drain and drop.
+// engine holds the messages of the partitions that are assigned to this process, in lanes. It
+// deals with records and offsets, not with clients or brokers, and does no I/O. The code that
+// talks to the brokers calls assign, take, drain and drop.
 type engine struct {
 	now    func() time.Time // goes on where the wall clock is set back
 	wall   func() time.Time // that of records
@@ -51,7 +50,7 @@ type topic struct {
 	memories   map[int32]*lostProgress
 	deadByKey  map[string]int // dead letters by key, for parking
 	rescues    int64
-	died       store.Deaths // in company
+	died       store.Deaths // beside other work
 	retried    int64
 	// totals
 	taken, failed uint64
@@ -68,8 +67,8 @@ type death struct {
 	tries  int           // to write it
 }
 
-// leftover is a lane of an earlier assignment in which a handler still runs: the lane
-// of the same key waits for it, so that what is carried out here keeps its order.
+// leftover is a lane of an earlier assignment in which a handler still runs: the lane of the
+// same key waits for it, so that messages carried out here keep their order.
 type leftover struct {
 	old     *lane
 	waiting *lane
@@ -229,7 +228,7 @@ func (e *engine) reopen(l *lane, until, now int64) {
 	}
 }
 
-// lease gives the first n messages of a lane away.
+// lease gives out the first n messages of a lane.
 func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
 	hard := now + int64(l.of.topic.Deadline)
 	l.state = held
@@ -249,7 +248,7 @@ func (e *engine) lease(l *lane, n int, terms *store.Lease, fence, now int64) {
 	e.timed.Push(l)
 }
 
-// unlease ends a lease; what is left of the run stays as it is.
+// unlease ends a lease; the rest of the run stays as it is.
 func (e *engine) unlease(l *lane) {
 	e.timed.Remove(l.pos)
 	a := l.of

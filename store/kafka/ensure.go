@@ -70,9 +70,9 @@ type Ensured struct {
 }
 
 // Ensure creates a topic, or corrects settings that differ from the spec. The number of
-// partitions is never changed: a key would be in another one from then on, beside what
-// is still to be done in the old one. With dry it changes nothing, and returns what it
-// would change.
+// partitions is never changed: a key would move to another partition, while its earlier
+// messages are still unfinished in the old one. With dry it changes nothing, and returns what
+// it would change.
 func (s *registry) Ensure(ctx context.Context, name string, spec TopicSpec, dry bool) (Ensured, error) {
 	op := "ensure topic " + name
 	if err := pawl.ValidTopic(name); err != nil {

@@ -70,8 +70,8 @@ func (s *core) codeOf(err error) (hint string, code error) {
 	return "", store.ErrUnavailable
 }
 
-// topicError is an error about a topic, by its name at the brokers. Theirs do not say
-// which one.
+// topicError is an error about a topic, by its name at the brokers. Their own errors do not
+// name it.
 type topicError struct {
 	topic  string
 	create bool // it was to be created
@@ -117,7 +117,7 @@ func (s *core) rights(err error) string {
 	return ""
 }
 
-// grant says what grants rights on a resource.
+// grant returns the command that grants rights on a resource.
 func (s *core) grant(resource, acl string) string {
 	user := s.cfg.User
 	if user == "" {

@@ -33,9 +33,8 @@ type (
 	RetentionFigures = figures.KafkaRetention
 )
 
-// Figures returns the figures. It does no I/O and is quick: it looks at what is in
-// memory, at less than a megabyte for a hundred partitions. It may be called at any
-// time, also after Close.
+// Figures returns the figures. It does no I/O and is quick: it reads less than a megabyte of
+// memory for a hundred partitions. It may be called at any time, also after Close.
 func (s *Store) Figures() Figures {
 	f := Figures{
 		Produced: s.made.figures(),
@@ -59,7 +58,7 @@ func (c *committer) figures() Commits {
 	return Commits{OK: max(c.commits.Load(), failed) - failed, Failed: failed, Bare: c.bare.Load()}
 }
 
-// allFigures are the figures of what this process has in hand.
+// allFigures are the figures of the messages that this process has in hand.
 func (e *engine) allFigures() (topics []TopicFigures, partitions []PartitionFigures, overlaps, lateAcks uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -178,7 +178,7 @@ func (g *group) accept(topic string, p *kgo.FetchPartition) {
 	a.waiting += sizesOf(records)
 }
 
-// feedLoop takes in what there was no room for, when there is.
+// feedLoop takes in records that had to wait for room, as soon as there is some.
 func (g *group) feedLoop() {
 	for {
 		select {
@@ -191,8 +191,8 @@ func (g *group) feedLoop() {
 	}
 }
 
-// feed takes in what there is room for now, and goes on fetching where nothing is
-// left over. Flags of the client change with feedMu held only: a pause and its end
+// feed takes in as many records as there is room for, and goes on fetching partitions of which
+// none are left over. Flags of the client change with feedMu held only: a pause and its end
 // must not overtake one another, nor the end of an assignment.
 func (g *group) feed() {
 	var resume []*assignment
@@ -222,17 +222,17 @@ func (g *group) feed() {
 // have room for one.
 const feedCount = 64
 
-// unpause lets partitions be fetched that are not ours any more: the client would
-// keep them paused when they come back.
+// unpause ends the pause of partitions that are not ours any more: the client would keep them
+// paused when they come back.
 func (g *group) unpause(client *kgo.Client, parts map[string][]int32) {
 	g.feedMu.Lock()
 	defer g.feedMu.Unlock()
 	client.ResumeFetchPartitions(parts)
 }
 
-// awaitRoom waits a moment while much is left over, and then goes on without the
-// partitions that have no room: one that is stuck holds up no other. Something left
-// over is good: it is at hand when there is room.
+// awaitRoom waits a moment while much is left over, and then goes on without the partitions
+// that have no room: one that is stuck holds up no other. A record that is left over is an
+// advantage: it is at hand when there is room.
 func (g *group) awaitRoom() {
 	timer := time.NewTimer(roomWait)
 	defer timer.Stop()
@@ -356,8 +356,8 @@ func (g *group) nameOf(name string, id [16]byte) string {
 	return ""
 }
 
-// revoked gives partitions up: nothing more is begun, what runs gets a moment to
-// finish, and what is finished is committed.
+// revoked gives partitions up: nothing more is begun, running handlers get a moment to finish,
+// and finished work is committed.
 func (g *group) revoked(_ context.Context, client *kgo.Client, parts map[string][]int32) {
 	if len(parts) == 0 {
 		return
@@ -389,8 +389,8 @@ wait:
 	g.revocations.Add(1)
 }
 
-// giveUp commits assignments for the last time, and drops them. What could not be committed
-// is remembered.
+// giveUp commits assignments for the last time, and drops them. Progress that could not be
+// committed is remembered.
 func (g *group) giveUp(ctx context.Context, as []*assignment) error {
 	err := g.s.commits.final(ctx, as)
 	for _, a := range as {

@@ -10,9 +10,8 @@ import (
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
-// assign begins an assignment. It is read from the start if nothing that was
-// committed counts, because it is of another incarnation of the topic, and from
-// where this process was if it is the one who lost it.
+// assign begins an assignment. It is read from the start if the commit is of another
+// incarnation of the topic, and from where this process was if it is the process that lost it.
 func (g *group) assign(topic string, partition int32, by holder, committed int64, metadata *string) {
 	at := place{g.s.wire(topic), partition}
 	from := beginning{holder: by, at: committed, epoch: -1, found: committedState{base: committed}}
@@ -51,8 +50,8 @@ func (g *group) recallSkips(topic string, partition int32) {
 	}
 }
 
-// adjust lets the client read from elsewhere than from what is committed where
-// [group.fetched] found that it has to. The client calls it right after that.
+// adjust makes the client read from another offset than the committed one where [group.fetched]
+// found that it has to. The client calls it right after that.
 func (g *group) adjust(_ context.Context, from map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset,
 	error) {
 	for at, offset := range g.from {
@@ -71,12 +70,11 @@ func (g *group) next(a *assignment) int64 {
 	return g.s.engine.tail(a)
 }
 
-// compare looks whether the log is still the one that was read. It goes on behind
-// what came last, as a rule. If it goes back, the client was told that the log ends
-// before that: it was cut, or made again. What comes now at offsets that are done
-// is then something else, if another leader wrote it, or if all that is known of
-// them is that they were committed: the assignment begins anew there. The caller
-// holds feedMu.
+// compare checks whether the log is still the one that was read. As a rule it goes on behind
+// the last record. If it goes back, the client was told that the log ends before that: it was
+// cut, or created again. Then the records at finished offsets are different ones if another
+// leader wrote them, or if nothing is known of them except that they were committed: the
+// assignment begins again there. The caller holds feedMu.
 func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*kgo.Record) {
 	next := g.next(a)
 	for i, r := range records {
@@ -97,10 +95,10 @@ func (g *group) compare(a *assignment, records []*kgo.Record) (*assignment, []*k
 	return a, records
 }
 
-// lostProgress is what only this process knows of a partition that it lost: what was finished
-// in it and could not be committed. When no broker answers for a while the client gives
-// up its place in the group, and every partition comes back from where it was
-// committed. What this process finished since then it need not repeat.
+// lostProgress is the progress in a lost partition that only this process knows, because it
+// could not be committed. When no broker answers for a while, the client gives up its place in
+// the group, and every partition comes back at its committed offset. This process need not
+// repeat the work that it has finished since.
 type lostProgress struct {
 	source       uint32
 	epoch        int32
@@ -108,13 +106,13 @@ type lostProgress struct {
 	cp           gate.Checkpoint
 }
 
-// committedState is what is committed of a partition: an offset, and the text beside it.
+// committedState is the commit of a partition: an offset, and the text beside it.
 type committedState struct {
 	base int64 // -1: nothing is committed
 	text string
 }
 
-// remember keeps what is known of an assignment that is over, and not committed.
+// remember keeps the progress of an assignment that is over and could not be committed.
 func (e *ownership) remember(a *assignment) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,11 +124,10 @@ func (e *ownership) remember(a *assignment) {
 	a.topic.memories[a.partition] = m
 }
 
-// recall returns what is remembered of a partition that comes back, and forgets it; nil
-// if there is nothing, or if it is outdated. It counts if the committed offset is the
-// one that this process committed last: an offset that was set back means that
-// everything after it is to be carried out again, and another process's commit is
-// further along.
+// recall returns the remembered progress of a partition that comes back, and forgets it; nil if
+// there is nothing, or if it is outdated. It counts if the committed offset is the one that
+// this process committed last: an offset that was set back means that everything after it is to
+// be carried out again, and another process's commit is further along.
 func (e *ownership) recall(name string, partition int32, source uint32, found committedState) *lostProgress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +140,7 @@ func (e *ownership) recall(name string, partition int32, source uint32, found co
 	return m
 }
 
-// forget drops what is remembered of a topic that was created again.
+// forget drops the remembered progress of a topic that was created again.
 func (e *ownership) forget(name string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

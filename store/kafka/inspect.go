@@ -253,7 +253,7 @@ func (h *Health) progress(name, wire string, lags []Lag, owners map[place]string
 	h.Lags = append(h.Lags, lags...)
 }
 
-// Seen is a record that was looked at without moving the group.
+// Seen is a record that was read without moving the group.
 type Seen struct {
 	store.Record
 	Partition int32
@@ -324,7 +324,7 @@ type health struct {
 	faults map[string]Fault
 }
 
-// Fault is something that an operator should look at.
+// Fault is a fault that an operator should look at.
 type Fault struct {
 	About string    // topic, topic/partition or group
 	What  string    // in words

@@ -12,10 +12,9 @@ import (
 // pieceOfTake is how many records are taken in at once.
 const pieceOfTake = 512
 
-// take takes in records of a partition that were fetched, in order, and returns
-// how many: fewer than all when there is no room for more. It goes on in pieces, so
-// that a claim does not wait long, and what there is no room for costs little. There
-// is one take of a partition at a time.
+// take takes in records of a partition that were fetched, in order, and returns how many: fewer
+// than all when there is no room for more. It goes on in pieces, so that a claim does not wait
+// long, and records without room cost little. There is one take of a partition at a time.
 func (e *engine) take(a *assignment, records []*kgo.Record) (taken int) {
 	for taken < len(records) {
 		fit, ok := e.roomFor(a, len(records)-taken)
@@ -49,8 +48,8 @@ func (e *engine) roomFor(a *assignment, n int) (fit int, ok bool) {
 	return fit, true
 }
 
-// prepare reads what is needed of records. It does so without the engine's lock, for which
-// claims and settlements wait.
+// prepare decodes records. It does so without the engine's lock, for which claims and
+// settlements wait.
 func prepare(records []*kgo.Record) []flight {
 	flights := make([]flight, len(records))
 	for i, r := range records {

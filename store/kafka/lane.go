@@ -61,7 +61,7 @@ func (f *flight) remember(r *kgo.Record) {
 	}
 }
 
-// solitary reports whether it is carried out in solitude.
+// solitary reports whether it is carried out alone.
 func (f *flight) solitary() bool { return f.trouble != nil && store.Solitary(f.trouble.rescues) }
 
 // weight is what it counts as a suspect.

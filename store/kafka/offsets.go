@@ -18,10 +18,10 @@ type listOffsets func(context.Context, ...string) (kadm.ListedOffsets, error)
 // leaderWait bounds the wait for a partition that has no leader just now.
 const leaderWait = 5 * time.Second
 
-// offsetsOf asks for an offset of every partition of a topic: none of a topic that is
-// not there. A partition without an answer fails the call: without it the others would
-// be taken for the whole topic, and what is in it for finished, or never there. One that
-// has no leader just now, or is new to its broker, is waited for.
+// offsetsOf asks for an offset of every partition of a topic: none of a topic that is not
+// there. A partition without an answer fails the call: without it the others would be taken for
+// the whole topic, and its messages for finished or missing. A partition that has no leader
+// just now, or is new to its broker, is waited for.
 func (s *core) offsetsOf(ctx context.Context, op, wire string, list listOffsets) (at map[int32]int64, err error) {
 	err = again(ctx, leaderWait, kerr.IsRetriable, func() error {
 		listed, err := list(ctx, wire)
@@ -51,7 +51,7 @@ func again(ctx context.Context, wait time.Duration, passes func(error) bool, cal
 	}
 }
 
-// offsetsIn is what partitions have answered, if all of them have.
+// offsetsIn returns the answers of partitions, if all of them have answered.
 func offsetsIn(wire string, listed map[int32]kadm.ListedOffset) (map[int32]int64, error) {
 	at := map[int32]int64{}
 	for p, o := range listed {
@@ -66,8 +66,8 @@ func offsetsIn(wire string, listed map[int32]kadm.ListedOffset) (map[int32]int64
 	return at, nil
 }
 
-// committedAt is what the group has committed in a partition, and the text beside it;
-// -1 is nothing. An offset that cannot be read is an error, not -1.
+// committedAt returns the offset that the group has committed in a partition, and the text
+// beside it; -1 if there is none. An offset that cannot be read is an error, not -1.
 func (s *core) committedAt(op string, committed kadm.OffsetResponses, wire string, partition int32) (int64,
 	string, error) {
 	c, ok := committed.Lookup(wire, partition)

@@ -30,7 +30,7 @@ const (
 func (s *core) wire(topic string) string { return s.cfg.Prefix + topic }
 func (s *core) plain(wire string) string { return strings.TrimPrefix(wire, s.cfg.Prefix) }
 
-// recordOf is what is produced for a message. It shares key and body with it.
+// recordOf returns the record to produce for a message. It shares key and body with it.
 func (s *core) recordOf(m *pawl.Message, id string, now time.Time) *kgo.Record {
 	r := &kgo.Record{Topic: s.wire(m.Topic), Key: m.Key, Value: m.Body, Timestamp: now}
 	r.Headers = make([]kgo.RecordHeader, 0, 2+len(m.Headers))
@@ -70,9 +70,9 @@ func idIn(headers []kgo.RecordHeader) []byte {
 	return nil
 }
 
-// readHeaders sets the message's id, if it has none yet, priority and own headers.
-// Of several headers with one name the last counts; what is not text is made text,
-// because the record itself, untouched, is what goes on to the dead letters.
+// readHeaders sets the message's id, if it has none yet, priority and own headers. Of several
+// headers with one name the last counts; values that are not text are made text, because the
+// untouched record itself goes to the dead letters.
 func readHeaders(m *pawl.Message, headers []kgo.RecordHeader) (replays int) {
 	if m.ID == "" {
 		m.ID = string(idIn(headers))
@@ -118,14 +118,14 @@ func nameOf(key string) (string, bool) {
 	return strings.CutPrefix(key, escaped)
 }
 
-// placeID is the id of a message that came without one: where it is.
+// placeID is the id of a message that came without one: its place.
 func placeID(topic string, partition int32, offset int64) string {
 	b := append(make([]byte, 0, len(topic)+24), topic...)
 	b = strconv.AppendInt(append(b, '/'), int64(partition), 10)
 	return string(strconv.AppendInt(append(b, '/'), offset, 10))
 }
 
-// sizeOf is what a record counts against byte limits: what its message does.
+// sizeOf is the size of a record against byte limits: that of its message.
 func sizeOf(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value)
 	for i := range r.Headers {

@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/store/backend"
 )
 
-// leftoverWait is how long the lane of a key that moved away and came back waits,
-// at most, for the rest of a run of which a message was refused as lost.
+// leftoverWait is the longest that the lane of a key that moved away and came back waits for
+// the rest of a run of which a message was refused as lost.
 const leftoverWait = 5 * time.Second
 
 // settle ends deliveries, in the order of their lanes. It returns those whose
@@ -90,7 +90,7 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 	case store.Dead:
 		l.of.topic.failed++
 		t := f.fail(st, now, 0)
-		// Dying first: a partition that is given up must not look quiet in between.
+		// The death comes first: a partition that is given up must not look quiet in between.
 		d := e.die(f, pawl.Kind(store.Text(string(st.Failure.Kind))), t.reason)
 		e.unlease(l)
 		l.giveBack()
@@ -117,8 +117,8 @@ func (e *engine) settleOne(st *store.Settlement, now int64) (bool, *death) {
 	return true, nil
 }
 
-// clearTry takes back that a message in solitude may have died of what it was just tried
-// for.
+// clearTry takes back the recorded try of a message that is carried out alone: it did not
+// kill the process.
 func (e *engine) clearTry(f *flight) {
 	if f.solitary() {
 		f.lane.of.tries[f.offset] = uint8(f.trouble.lonely)
@@ -232,9 +232,9 @@ func (e *engine) extend(by time.Duration, tokens []pawl.Token) (lost []pawl.Toke
 var errMarks = &store.Error{Op: "settle", Code: store.ErrUnsupported,
 	Err: errors.New("marks: a log is not read by key"), Hint: "keep marks in a second store"}
 
-// Settle implements [store.Store]. What is emitted is produced before anything
-// else happens; if that fails, nothing does. An ack is committed with the next
-// commit; a dead letter is written before its message counts as finished.
+// Settle implements [store.Store]. Emitted messages are produced first; if that fails, nothing
+// else happens. An ack is committed with the next commit; a dead letter is written before its
+// message counts as finished.
 func (s *Store) Settle(ctx context.Context, batch store.Batch[store.Settlement]) ([]store.Refusal, error) {
 	refused, err := backend.AdmitSettle(batch)
 	if err != nil {

@@ -18,10 +18,9 @@ import (
 )
 
 // The log of the state grows with every sign of life of a worker. When it has grown by
-// stateRoom and twice what its entries take, somebody writes a snapshot and cuts off what
-// is before the base of the snapshot before that. That one leaves those who read a whole
-// period to keep up. No exclusion is needed: a second concurrent snapshot is redundant,
-// but harmless.
+// stateRoom and twice the size of its entries, a process writes a snapshot and cuts the log at
+// the base of the snapshot before it. So readers have a whole period to keep up. No exclusion
+// is needed: a second concurrent snapshot is redundant, but harmless.
 
 const (
 	stateRoom  = 8 << 20          // bytes, about three hours of ten workers
@@ -77,9 +76,9 @@ func (st *state) shorten(ctx context.Context) error {
 	return st.cut(ctx, snap.before)
 }
 
-// capture returns the state as it is. It counts as an attempt: one that fails is not made
-// again before the log has grown as much once more, because what it has written of a
-// snapshot makes the log longer.
+// capture returns the state as it is. It counts as an attempt: after a failed one, the next
+// comes only when the log has grown as much once more, because the part that was written makes
+// the log longer.
 func (st *state) capture() (snapshot, bool) {
 	st.tail.mu.Lock()
 	defer st.tail.mu.Unlock()
@@ -156,7 +155,7 @@ func (st *state) cut(ctx context.Context, to int64) error {
 	return nil
 }
 
-// mayCut says what gives the user the right to shorten the log.
+// mayCut returns the command that gives the user the right to shorten the log.
 func (s *core) mayCut() string {
 	return s.grant("topic "+s.state.tail.topic, "--operation Delete --topic "+s.state.tail.topic)
 }

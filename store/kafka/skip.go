@@ -217,10 +217,9 @@ func (e *engine) requestSkip(name string, partition int32, offset int64, reason 
 	return false
 }
 
-// withdraw takes a lane out of where it waits, so that it can stand still. False if
-// that is not possible now: while one of its messages is carried out, here or in an
-// earlier assignment, or becomes a dead letter. The lane is opened after that, and what
-// is condemned in it dies then.
+// withdraw takes a lane out of its queue, so that it can stand still. False if that is not
+// possible now: while one of its messages is carried out, here or in an earlier assignment, or
+// becomes a dead letter. The lane is opened after that, and what is condemned in it dies then.
 func (e *engine) withdraw(l *lane) bool {
 	switch l.state {
 	case ready:
@@ -256,7 +255,7 @@ func (l *lane) hasSkip() bool {
 	return false
 }
 
-// skipped tells the asker that a message was stepped over.
+// skipped tells the asking process that a message was skipped.
 func (s *side) skipped(d *death) {
 	if d.kind != pawl.KindSkipped {
 		return

@@ -26,14 +26,14 @@ type side struct {
 	registry *registry
 }
 
-// The state of the store is a topic with a single partition, read from its start. A
-// record of it is a wish: a request to put or delete an entry if it has a certain
-// version. Every reader of the log decides about a wish in the same way, by the records
-// before it; so the log acts as the lock, and brokers that cannot compare are enough.
-// The version of an entry is the offset of the record that put it, plus one.
+// The state of the store is a topic with a single partition, read from its start. A record of
+// it is a request (a wish) to put or delete an entry if it has a certain version. Every reader
+// of the log decides about a wish in the same way, by the records before it; so the log acts as
+// the lock, and brokers that cannot compare are enough. The version of an entry is the offset
+// of the record that put it, plus one.
 //
-// The topic must not be compacted: the last wish about a key may be one that was not
-// granted. It is shortened by snapshots: see [ledger].
+// The topic must not be compacted: the last wish about a key may be one that was refused. It is
+// shortened by snapshots: see [ledger].
 type state struct {
 	s    *Store
 	tail *tail
@@ -215,7 +215,7 @@ func (s *side) GetState(ctx context.Context, key string) (store.Entry, error) {
 	return e, nil
 }
 
-// upToDate brings the state up to its end, or tells why op cannot be served.
+// upToDate brings the state up to its end, or returns why op cannot be served.
 func (s *side) upToDate(ctx context.Context, op string) error {
 	if err := s.usable(ctx, op); err != nil {
 		return err

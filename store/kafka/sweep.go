@@ -92,7 +92,7 @@ func (e *engine) wake(topic string) {
 	}
 }
 
-// setAlarm makes sure that what is due next is processed even without calls.
+// setAlarm makes sure that the next due lane or lease is processed even without calls.
 func (e *engine) setAlarm() {
 	if len(e.timed.Lanes) == 0 || e.isClosed {
 		return

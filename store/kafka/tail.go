@@ -14,10 +14,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// tail reads a topic from its start and goes on reading it: what is made of it in
-// memory follows what any process writes. A topic that is deleted and made again is
-// another one: what was made of the first is forgotten, and the second is read from
-// its start.
+// tail reads a topic from its start and goes on reading it, so that a copy in memory follows
+// the writes of all processes. A topic that is deleted and created again is another one: the
+// copy of the first is forgotten, and the second is read from its start.
 type tail struct {
 	s     *Store
 	topic string // at the brokers
@@ -40,8 +39,8 @@ func newTail(s *Store, topic string, apply func(*kgo.Record), forget func()) *ta
 	return &tail{s: s, topic: topic, apply: apply, clear: forget, next: map[int32]int64{}, moved: make(chan struct{})}
 }
 
-// follow brings what is in memory up to the end of the topic as it is now. A topic
-// that is not there is empty.
+// follow brings the copy in memory up to the present end of the topic. A topic that is not
+// there is empty.
 func (t *tail) follow(ctx context.Context) error {
 	for {
 		id, ends, err := t.ends(ctx)
@@ -71,9 +70,9 @@ func (t *tail) follow(ctx context.Context) error {
 // errMadeAgain: the topic was deleted and created again.
 var errMadeAgain = errors.New("the topic was made again")
 
-// ends asks which topic has the name now, and where its partitions end; nil if there
-// is none. What the client remembers of a topic may be a moment old, and to find
-// nothing in one that was just made would be to miss what is in it.
+// ends asks which topic has the name now, and where its partitions end; nil if there is none.
+// The client's knowledge of a topic may be a moment old, and it would miss the records of a
+// topic that was just created.
 func (t *tail) ends(ctx context.Context) (id kadm.TopicID, ends map[int32]int64, err error) {
 	op := "read " + t.topic
 	for {
@@ -186,8 +185,8 @@ func (t *tail) started() bool {
 	return t.client != nil
 }
 
-// loop takes in what a client fetches, until its context ends, and closes it. Nothing
-// else closes it: a client must not be closed twice at a time.
+// loop takes in the records that a client fetches, until its context ends, and closes it.
+// Nothing else closes it: a client must not be closed twice at a time.
 func (t *tail) loop(ctx context.Context, client *kgo.Client) {
 	defer client.Close()
 	for {
@@ -198,8 +197,7 @@ func (t *tail) loop(ctx context.Context, client *kgo.Client) {
 	}
 }
 
-// take takes in what was fetched; false if the topic is not read by this client any
-// more.
+// take takes in fetched records; false if this client does not read the topic any more.
 func (t *tail) take(client *kgo.Client, fetches kgo.Fetches) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -240,7 +238,7 @@ func (t *tail) ask() {
 	}
 }
 
-// isUnknownTopic tells errors of a topic that was deleted, or made again.
+// isUnknownTopic reports whether err is that of a topic that was deleted, or created again.
 func isUnknownTopic(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.UnknownTopicOrPartition) ||
 		errors.Is(err, kerr.InconsistentTopicID)

@@ -185,10 +185,10 @@ func (s *registry) Resume(ctx context.Context, topic string) error {
 	return err
 }
 
-// Stats implements [store.Topics]. Waiting and leased are what the group has not
-// finished: of partitions that other processes have, everything is waiting. The
-// totals are what offsets tell: Appended counts what was ever written, Acked what
-// the group is done with.
+// Stats implements [store.Topics]. Waiting and leased are the messages that the group has not
+// finished: in partitions of other processes all of them are waiting. The totals follow from
+// offsets: Appended counts all records that were ever written, Acked those that the group is
+// done with.
 func (s *registry) Stats(ctx context.Context, topics ...string) ([]store.TopicStats, error) {
 	if err := s.side.upToDate(ctx, "stats"); err != nil {
 		return nil, err
@@ -279,8 +279,8 @@ type Lag struct {
 // next is the first offset that may be unfinished.
 func (l *Lag) next() int64 { return max(l.Committed, l.Start) }
 
-// lags returns how far the group is in the partitions of a topic, by what is
-// committed and, for those this process has, by what it knows.
+// lags returns how far the group is in the partitions of a topic: by its commits and, for
+// partitions of this process, by its own progress.
 func (s *registry) lags(ctx context.Context, name string) ([]Lag, error) {
 	wire := s.wire(name)
 	starts, ends, err := s.bounds(ctx, "stats", wire)
@@ -314,8 +314,8 @@ func (s *registry) lags(ctx context.Context, name string) ([]Lag, error) {
 	return lags, nil
 }
 
-// committed is what the group has committed. A coordinator that is not there yet, as
-// in a cluster that was just started, is waited for.
+// committed returns the commits of the group. It waits for a coordinator that is not there yet,
+// as in a cluster that was just started.
 func (s *registry) committed(ctx context.Context) (offsets kadm.OffsetResponses, err error) {
 	err = s.coordinated(ctx, func() error {
 		offsets, err = s.admin.FetchOffsets(ctx, s.cfg.Group)
@@ -361,7 +361,7 @@ func (e *engine) unfinished(name string, partition int32) (n, end int64, ok bool
 	return int64(a.inHand), a.gate.Tail(), true
 }
 
-// inHand is what is in hand of a topic, counted.
+// inHand counts the messages of a topic in hand.
 type inHand struct {
 	leased, stuck, delayed, rescues, retried int64
 	died                                     store.Deaths
@@ -419,7 +419,7 @@ func (e *engine) heed(settings store.Topic, pause *store.Pause) {
 	e.wake(t.Name)
 }
 
-// watchState lets the engine follow what any process puts into the state.
+// watchState lets the engine follow the changes that any process makes to the state.
 func (s *Store) watchState(key string) {
 	prefix, name, _ := strings.Cut(key, "/")
 	switch prefix + "/" {

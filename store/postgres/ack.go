@@ -51,8 +51,8 @@ o AS (INSERT INTO @batch (id, part, at, items)
 	SELECT $5::bytea, 2, now.at, lost.items FROM now, lost, g WHERE $5::bytea <> '' AND NOT before)
 SELECT items, before FROM lost, g`
 
-// dropUniques gives up the unique keys of d. They are locked in their order, as
-// everybody does, before any is deleted: a deletion goes by where rows lie.
+// dropUniques gives up the unique keys of d. They are locked in their order, as in all
+// statements, before any is deleted: a deletion follows the physical order of rows.
 const dropUniques = `q AS (DELETE FROM @uniq WHERE k = ANY (ARRAY(
 	SELECT q.k FROM (SELECT d.uniq, d.id FROM d WHERE d.uniq <> '' ORDER BY d.uniq) d
 	CROSS JOIN LATERAL (SELECT q.k FROM @uniq q WHERE q.k = d.uniq AND q.id = d.id FOR UPDATE) q)))`
@@ -62,7 +62,7 @@ const freeUniques = `WITH d AS (SELECT * FROM unnest($1::bytea[], $2::bytea[]) d
 ` + dropUniques + `
 SELECT 1`
 
-// ackCommon is what goes with every ack of messages d at the time now.
+// ackCommon has the statements that go with every ack of messages d at the time now.
 const ackCommon = `
 y AS (INSERT INTO @tally (topic, what, n, at) SELECT d.topic, 2, count(*), n.at FROM now n, d GROUP BY d.topic, n.at),
 ` + dropUniques + `,
@@ -112,7 +112,7 @@ func (p *part) readLost(r row) error {
 
 func (p *part) reset() { p.lost, p.woken, p.before = nil, nil, false }
 
-// soloPart acks what is a lane of its own.
+// soloPart acks messages that are lanes of their own.
 func (s *settler) soloPart(a *acks, batch []byte) *part {
 	p := &part{number: partSolo, acks: a}
 	fences := slices.Compact(slices.Sorted(slices.Values(a.tokens)))
@@ -129,8 +129,8 @@ func (s *settler) soloPart(a *acks, batch []byte) *part {
 	return p
 }
 
-// keyedPart acks messages of runs. The first statement locks, in the order of
-// lanes; what follows sees everything that was told to the lane until then.
+// keyedPart acks messages of runs. The first statement locks, in the order of lanes; later
+// statements see every change of the lane until then.
 func (s *settler) keyedPart(a *acks, batch []byte) *part {
 	p := &part{number: partKeyed, acks: a}
 	var lanes, tokens, last []int64
@@ -150,7 +150,7 @@ func (s *settler) keyedPart(a *acks, batch []byte) *part {
 	return p
 }
 
-// noteAcks tells the tracker what was acked: everything but what was lost.
+// noteAcks tells the tracker the messages that were acked: all except lost ones.
 func (s *settler) noteAcks(a *acks, lost []int) {
 	gone := make(map[int32]bool, len(lost))
 	for _, i := range lost {
@@ -172,8 +172,7 @@ func (s *settler) noteAcks(a *acks, lost []int) {
 	}
 }
 
-// runParts sends parts at once. A part that was answered before gives its first
-// answer.
+// runParts sends parts together. A part that was answered before gives its first answer.
 func (s *settler) runParts(ctx context.Context, batch []byte, parts []*part) error {
 	var repeated []*part
 	for len(parts) > 0 {

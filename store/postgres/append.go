@@ -52,11 +52,11 @@ type inserting struct {
 	lost    map[int]string
 	stored  bool // the topics were there
 	stop    int  // why nothing was done, or is to be taken back; 0: neither
-	// done tells the meter what was stored: the receipts, or nil.
+	// done tells the meter the receipts of the stored messages, or nil.
 	done func([]store.Receipt)
 }
 
-// steps are the statements; what was not stored is in lost afterwards.
+// steps are the statements; afterwards lost has the messages that were not stored.
 func (in *inserting) steps(s *core, checkDue bool) group {
 	if len(in.id) == 0 {
 		in.stored = true
@@ -113,9 +113,9 @@ func (in *inserting) stopped() error { return stops[in.stop] }
 // decides reports whether the transaction may have to be taken back although all went well.
 func (in *inserting) decides() bool { return in.unique || in.named }
 
-// lookBack looks again at the ids that the caller gave. Those that the last try
-// found are already accounted for, even if they exist twice. What is emitted needs no
-// such look: the ack that emits it happens once.
+// lookBack looks again at the ids that the caller gave. Those that the last try found are
+// already accounted for, even if they exist twice. Emitted messages need no such look: the ack
+// that emits them happens once.
 func (in *inserting) lookBack(s *core) group {
 	if in.part == partRest {
 		return nil
@@ -135,7 +135,7 @@ func (in *inserting) lookBack(s *core) group {
 	}, bytesArray(ids), s.skewValue())}
 }
 
-// check says whether the rows went where they should.
+// check returns an error if the rows did not go where they should.
 func (in *inserting) check(s *core) error {
 	if in.stored {
 		return nil
@@ -255,7 +255,7 @@ func (s *appender) run(ctx context.Context, c *pgconn.PgConn, steps ...step) err
 	})
 }
 
-// insert stores rows in one transaction. What is due to join a lane joins first.
+// insert stores rows in one transaction. Delayed messages that are due join their lane first.
 func (s *appender) insert(ctx context.Context, in *inserting) error {
 	checkDue := true
 	for n := 1; ; n++ {
@@ -310,9 +310,9 @@ func (s *appender) appended(in *inserting) {
 	s.listener.wake(in.topics...)
 }
 
-// appendOneByOne is for batches in which the fate of one message depends on
-// that of another in a way that one statement cannot tell: the same id twice,
-// and the first of them lost its unique key.
+// appendOneByOne is for batches in which the outcome of one message depends on that of another
+// in a way that a single statement cannot decide: the same id twice, and the first of them lost
+// its unique key.
 func (s *appender) appendOneByOne(ctx context.Context, batch store.Batch[pawl.Message], receipts []store.Receipt,
 	in *inserting) error {
 	each := func(run func(...step) error) error {

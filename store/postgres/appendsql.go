@@ -6,8 +6,8 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// gate makes an insert do nothing, and say why, where it must not be done. LATE and DUE
-// stand for whether to look at the caller's transaction and at delayed messages.
+// gate makes an insert that must not be done do nothing, and say why. LATE and DUE stand for
+// whether to look at the caller's transaction and at delayed messages.
 const gate = `
 g AS MATERIALIZED (SELECT CASE
 	WHEN BATCH::bytea <> '' AND EXISTS (SELECT FROM @batch WHERE id = BATCH::bytea AND part = PART OFFSET 0) THEN 2
@@ -56,15 +56,15 @@ b AS MATERIALIZED (
 		FROM unnest($14::int[]) WITH ORDINALITY f(id, n) CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t) t
 	WHERE cardinality(t.ageing) = cardinality($14::int[]) AND (SELECT stop FROM g) = 0),`
 
-	// OFFSET 0 keeps a look-up what it is: without it the planner may read the
-	// whole table instead.
+	// OFFSET 0 keeps a look-up a look-up: without it the planner may read the whole table
+	// instead.
 	//
-	// rowsKnown finds what is there already, by id, and takes unique keys, in
-	// their order, so that two calls never wait for each other. A key that is taken
-	// is not asked for: ON CONFLICT locks the row that it leaves as it is, until the
-	// transaction ends, which may be the caller's, and whoever settles the message
-	// that has the key would wait. A key that came after the snapshot is locked for
-	// a moment only: rowsLost asks for another try then, and the savepoint lets go of it.
+	// rowsKnown finds the messages that are there already, by id, and takes unique keys, in
+	// their order, so that two calls never wait for each other. It does not ask for a key that
+	// is taken: ON CONFLICT locks the unchanged row until the transaction ends, which may be
+	// the caller's, and a settlement of the message that has the key would wait. A key that
+	// came after the snapshot is locked for a moment only: rowsLost asks for another try then,
+	// and the savepoint lets go of it.
 	rowsKnown = `
 known AS MATERIALIZED (
 	SELECT x.i FROM x WHERE x.given AND x.after = 0 AND (EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0)
@@ -103,8 +103,8 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, 1, count(*) FROM n GROUP
 o AS (INSERT INTO @batch (id, part, at, outcome) SELECT $16::bytea, $19::smallint, b.at, $17::bytea FROM b WHERE $16::bytea <> '')
 SELECT 0, NULL::bytea FROM b` + orStop
 
-	// rowsLost says what was there before for each message that was not stored; nothing if
-	// that came or has vanished meanwhile: the transaction is taken back then.
+	// rowsLost returns, for each message that was not stored, the one that was there before;
+	// nothing if that came or vanished meanwhile: then the transaction is taken back.
 	rowsLost = `
 lost AS MATERIALIZED (
 	SELECT x.i, ($14::int[])[x.t] AS topic, CASE

@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/bound"
 )
 
-// countWaiting counts what the bound of a topic goes by: what was appended, what has
-// left, dead letters, and what is leased.
+// countWaiting counts the messages that the bound of a topic is computed from: appended, gone,
+// dead and leased ones.
 const countWaiting = `WITH ` + heldSolo + `,
 t AS MATERIALIZED (SELECT what, n FROM @tally WHERE topic = $1::int UNION ALL SELECT what, n FROM @total WHERE topic = $1::int)
 SELECT (SELECT coalesce(sum(n), 0)::bigint FROM t WHERE what = 1), (SELECT coalesce(sum(n), 0)::bigint FROM t WHERE what IN (2, 3, 4)),
@@ -66,8 +66,8 @@ func (s *registry) Full(ctx context.Context, topics ...string) (full []*store.To
 	return full, err
 }
 
-// refreshTopics reads the settings again while somebody uses them, so that a maximum that
-// another process has set is kept here, too.
+// refreshTopics reads the settings again while they are in use, so that a maximum that another
+// process has set is kept here, too.
 func (s *registry) refreshTopics() {
 	if !s.topics.used.Swap(false) {
 		return

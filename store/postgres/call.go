@@ -143,8 +143,8 @@ func (s *core) retire(c *pgconn.PgConn) {
 	_ = c.Close(ctx)
 }
 
-// receive reads what the server answers to groups. The error is that of the
-// connection; what the server refuses goes to errs.
+// receive reads the answers of the server to groups. The error is that of the connection;
+// refusals of the server go to errs.
 func (s *core) receive(p *pgconn.Pipeline, groups []group, errs []error, known prepared) (g int, err error) {
 	n := 0
 	for g < len(groups) {
@@ -199,8 +199,8 @@ func isServer(err error) bool {
 	return ok
 }
 
-// call runs steps as one transaction on a connection of pool. It tries again
-// where the server asks for that, and where nothing can have been sent.
+// call runs steps as one transaction on a connection of pool. It tries again if the server asks
+// for that, or if nothing can have been sent.
 func (s *core) call(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
 	return s.callAfresh(ctx, pool, func() {}, steps...)
 }
@@ -219,7 +219,7 @@ func (s *core) callAfresh(ctx context.Context, pool *pgxpool.Pool, begin func(),
 	})
 }
 
-// hot puts in front of a transaction what the session does not keep.
+// hot puts the settings in front of a transaction that the session does not keep.
 func (s *core) hot(steps group) group {
 	if !s.cfg.PollOnly {
 		return steps
@@ -262,7 +262,7 @@ func timedOut(ctx context.Context, err error) error {
 	return err
 }
 
-// tx is a transaction of several round trips: for what is not hot.
+// tx is a transaction of several round trips, off the hot path.
 type tx struct {
 	s     *core
 	c     *pgconn.PgConn

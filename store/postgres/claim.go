@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// claimer leases messages, in company and alone.
+// claimer leases messages: those that run beside others, and those that are carried out alone.
 type claimer struct {
 	*core
 	listener *listener
@@ -106,7 +106,7 @@ func (s *claimer) Claim(ctx context.Context, wants []store.Want, terms store.Lea
 	return ds, s.fail("claim", err)
 }
 
-// claimings is what is wanted of topics that are there.
+// claimings returns the claims of wanted topics that are there.
 func (s *claimer) claimings(ctx context.Context, wants []store.Want, terms store.Lease) (cs []*claiming, err error) {
 	room := terms.Suspects
 	for _, w := range wants {
@@ -128,9 +128,9 @@ func (s *claimer) claimings(ctx context.Context, wants []store.Want, terms store
 	return cs, nil
 }
 
-// claimAll claims topic by topic, each in a transaction of its own, all in one round
-// trip. What was claimed is given out even if another topic failed: no other process
-// could until the lease ends.
+// claimAll claims topic by topic, each in a transaction of its own, all in one round trip.
+// Claimed messages are given out even if another topic failed: no other process could have them
+// until the lease ends.
 func (s *claimer) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Delivery, err error) {
 	wanting := slices.DeleteFunc(slices.Clone(cs), func(c *claiming) bool { return c.want.Limit <= 0 })
 	var errs []error
@@ -162,8 +162,8 @@ func (s *claimer) claimAll(ctx context.Context, cs []*claiming) (ds []pawl.Deliv
 	return nil, s.fail("claim", err)
 }
 
-// lost is for a claim that could not be sent, or was not answered. What it had
-// locked, others may have passed over: the next ones look everywhere.
+// lost is for a claim that could not be sent, or was not answered. Others may have passed over
+// the rows that it had locked: the next claims look everywhere.
 func (s *claimer) lost(c *claiming, err error) {
 	if !isServer(err) {
 		s.upkeep.tracker.orphan(c.fence)
@@ -171,9 +171,9 @@ func (s *claimer) lost(c *claiming, err error) {
 	s.floors.drop(c.topic.id)
 }
 
-// sendClaims sends what takes and what reads of each claim; an error for each. What the
-// server took back is sent again if it is the only one. What was taken and could not be
-// read is given up.
+// sendClaims sends the two statements of each claim, which take and which read; an error for
+// each. A claim that the server rolled back is sent again if it is the only one. A claim that
+// was taken and could not be read is given up.
 func (s *claimer) sendClaims(ctx context.Context, cs []*claiming) (errs []error) {
 	groups := make([]group, 0, 2*len(cs))
 	for _, c := range cs {
@@ -209,8 +209,8 @@ func (s *claimer) sendClaims(ctx context.Context, cs []*claiming) (errs []error)
 // moreRounds is how often a claim goes on when it got something.
 const moreRounds = 4
 
-// claimMore goes on while a claim got less than it wanted although there were
-// tickets enough: several of them were for one lane, or for a busy one.
+// claimMore goes on while a claim got less than it wanted although there were enough tickets:
+// several of them were for one lane, or for a busy one.
 func (s *claimer) claimMore(ctx context.Context, c *claiming, runs []run) ([]run, error) {
 	for round := 0; ; round++ {
 		given, bytes := 0, 0
@@ -262,7 +262,7 @@ func (s *claimer) dropBusy(ctx context.Context, c *claiming) error {
 	return nil
 }
 
-// deliveries adds what is given out of runs, lanes by rank.
+// deliveries adds the messages of runs that are given out, lanes by rank.
 func deliveries(ds []pawl.Delivery, runs []run) []pawl.Delivery {
 	slices.SortStableFunc(runs, byRank)
 	for _, r := range runs {
@@ -273,7 +273,7 @@ func deliveries(ds []pawl.Delivery, runs []run) []pawl.Delivery {
 	return ds
 }
 
-// args are the parameters 2 to 7 of what takes tickets.
+// args are the parameters 2 to 7 of the statement that takes tickets.
 func (c *claiming) args(s *claimer) [][]byte {
 	return [][]byte{
 		int8Value(int64(c.ask)), int8Value(c.fence), int8Value(micros(c.terms.For)), textValue(c.terms.Owner),

@@ -9,12 +9,11 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// floors remember how far claims have come in each band, so that they need not
-// step over the index entries of all tickets taken since the last vacuum, which
-// a long transaction may keep for hours. Ranks are times; whatever commits late
-// is below the floor. So every second a claim looks far below, and now and then
-// everywhere. Appends that may commit very late have tickets of generation
-// "again", which have no floor.
+// floors remember how far claims have come in each band, so that they need not step over the
+// index entries of all tickets taken since the last vacuum, which a long transaction may keep
+// for hours. Ranks are times; a message that commits late is below the floor. So every second a
+// claim looks far below it, and now and then everywhere. Appends that may commit very late have
+// tickets of generation "again", which have no floor.
 type floors struct {
 	mu         sync.Mutex
 	byBand     map[int64]*floor
@@ -80,9 +79,9 @@ func (f *floors) of(t *topic) (bands, ranks []int64, known int) {
 	return bands, ranks, f.stays
 }
 
-// within keeps a floor from hiding what is appended now, at the server's time. The highest
-// rank taken is above that where messages are from a time when the topic aged more slowly,
-// and after the server's clock was set back: then it may stay so for hours.
+// within keeps a floor from hiding messages that are appended now, at the server's time. The
+// highest rank taken is above that where messages are from a time when the topic aged more
+// slowly, and after the server's clock was set back: then it may stay so for hours.
 func within(rank int64, t *topic, band, now int64) int64 {
 	prio := band % (generation & -generation)
 	if fresh := now + store.ToCap(int(prio), t.Ageing); rank > fresh+wideEvery.Microseconds() {
@@ -182,9 +181,9 @@ func (f *floors) sized(topic int32, bytes, messages int) {
 	f.size[topic] = one
 }
 
-// tickets is how many tickets to take for what is wanted: no more than a bound
-// on bytes is likely to let through, because the others have to be given back;
-// fewer where lanes are deep, more where most tickets are spent.
+// tickets is how many tickets to take for a claim: no more than a bound on bytes is likely to
+// allow, because the others have to be given back; fewer if lanes are deep, more if most
+// tickets are spent.
 func (f *floors) tickets(t *topic, w store.Want) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

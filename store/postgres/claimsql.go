@@ -1,18 +1,17 @@
 package postgres
 
-// The statements of a claim. Two of them are sent together: the first takes tickets and
-// writes down the claim, the second, with a snapshot of its own, reads what the lanes
-// hold now: an older snapshot would show messages that were acked meanwhile. They are
-// two transactions, so that settlements and claims in the same lanes do not wait for
-// the reading.
+// The statements of a claim. Two of them are sent together: the first takes tickets and writes
+// down the claim, the second, with a snapshot of its own, reads the present contents of the
+// lanes: an older snapshot would show messages that were acked meanwhile. They are two
+// transactions, so that settlements and claims in the same lanes do not wait for the reading.
 
 // takeTickets and takeOnePriority: $1 topic, $2 how many, $3 fence, $4 lease in
 // microseconds, $5 owner, $6 alone, $7 skew, $8 bands and $9 their floors.
 //
-// A ticket for a busy lane is dropped and its holder told (reach), with the lease
-// locked, so that it cannot end unseen. A lease that another transaction has locked is
-// not waited for: it is probably being settled, until that commit is on disk. The
-// ticket stays where it is, and the claim reports that.
+// A ticket for a busy lane is dropped and its holder told (reach), with the lease locked, so
+// that it cannot end unseen. A claim does not wait for a lease that another transaction has
+// locked: it is probably being settled, until that commit is on disk. The ticket stays where it
+// is, and the claim reports that.
 const (
 	takeTickets     = fromTopic + pickMany + takeLanes
 	takeOnePriority = fromTopic + pickFew + takeLanes
@@ -112,16 +111,15 @@ UNION ALL SELECT band, min(rank), -count(*), NULL, 0, NULL FROM stay GROUP BY ba
 UNION ALL SELECT band, min(rank), 0, NULL, 0, NULL FROM (SELECT band, rank FROM locked OFFSET $2::bigint) o GROUP BY band`
 )
 
-// readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at
-// most of one lane. The longer the rest of a lane, the later a run ends; so
-// lanes share what is wanted. Only a message that was given back, or one in the
-// lane of a key, may have been tried.
+// readLanes reads the heads of the lanes of claim $1: $2 messages wanted, $3 at most of one
+// lane. The longer the rest of a lane, the later a run ends; so lanes share the wanted
+// messages. Only a message that was given back, or one in the lane of a key, may have been
+// tried.
 //
-// A lane of which something was given out before begins with that, however many
-// messages have come in before it since: start is the first of what was given out,
-// upto the last, late says that there are such messages. What was tried and is
-// before the head of the lane is no more, so the look-up is short; where nothing
-// was given back lately there is none.
+// A lane of which messages were given out before begins with them, even if others have come in
+// before them since: start is the first of them, upto the last, and late says that there are
+// such others. Messages that were tried and are before the head of the lane are gone, so the
+// look-up is short; if nothing was given back lately there is none.
 const readLanes = `
 WITH c AS MATERIALIZED (SELECT c.lanes, c.started, c.ends, c.hard, c.again, cardinality(c.lanes) AS n FROM @claim c WHERE c.fence = $1::bigint),
 tried AS MATERIALIZED (SELECT EXISTS (SELECT FROM @tried t WHERE t.lane < 0 AND t.seen OFFSET 0) AS seen)
@@ -222,8 +220,8 @@ const (
 	lockLanes = `SELECT x.lane, x.reach, x.first, x.last FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)
 		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = s.lane AND l.token = s.token FOR UPDATE) x`
 
-	// openLanes ends leases, and gives what waits behind a ticket. It is a
-	// statement after the one that locked: its snapshot shows what came meanwhile.
+	// openLanes ends leases, and gives the messages that wait behind them a ticket. It comes
+	// after the statement that locked: its snapshot shows messages that came meanwhile.
 	openLanes = `
 WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
 		SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[]) s(lane, token)

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Retries, delays, holds, pauses, permits, leases, unique keys and marks end at a moment of the server's clock. When
-// that is set back, what was meant to take a second would take until the clock has caught up. So each process compares
-// that clock with its own monotonic one, and the first that finds a step back moves these moments by as much.
+// Retries, delays, holds, pauses, permits, leases, unique keys and marks end at a moment of the
+// server's clock. When that is set back, a wait of a second would last until the clock has
+// caught up. So each process compares that clock with its own monotonic one, and the first that
+// finds a step back moves these moments by as much.
 
 const (
 	clockEvery = 4 * time.Second
-	// leastStep is what counts as a step; less is waited for.
+	// leastStep is the smallest step that counts; a smaller one is waited out.
 	leastStep = 5 * time.Second
-	// stepBack moves what is later than it could be, had the clock not been set back: $1 skew, $2 the step, $3 for
-	// how long this process has not looked. Whoever is the second to find the step finds in the row that it was dealt
-	// with meanwhile.
+	// stepBack moves the times that are later than they could be if the clock had not been set
+	// back: $1 skew, $2 the step, $3 for how long this process has not looked. The second
+	// process that finds the step sees in the row that it was dealt with meanwhile.
 	stepBack = `WITH n AS MATERIALIZED (SELECT clock_timestamp() + $1::interval AS at, $2::interval AS step),
 e AS MATERIALIZED (INSERT INTO @duty AS d (name, until) SELECT 'clock', n.at FROM n
 	ON CONFLICT (name) DO UPDATE SET until = excluded.until
@@ -37,7 +38,7 @@ c AS (UPDATE @claim c SET until = CASE WHEN c.until > s.late THEN c.until - s.st
 SELECT (SELECT count(*) FROM e), (SELECT count(*) FROM l), (SELECT count(*) FROM m), (SELECT count(*) FROM c)`
 )
 
-// clock is what the server's clock was when this process last looked.
+// clock is the time of the server's clock when this process last looked.
 type clock struct {
 	mu   sync.Mutex
 	look look

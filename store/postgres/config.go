@@ -28,7 +28,7 @@ type Config struct {
 	// does the chores has one more while it vacuums, for a moment every 10 s; see
 	// [Config.NoChores].
 	MaxConns int
-	// AutoMigrate applies what is missing of the schema at Open.
+	// AutoMigrate applies missing migrations at Open.
 	AutoMigrate bool
 	// NoCheck opens a store whose schema is missing or of another version: to
 	// migrate it.
@@ -44,8 +44,8 @@ type Config struct {
 	CallTimeout time.Duration
 	// NoChores leaves vacuuming and purging to other processes.
 	NoChores bool
-	// Skew, for tests, is added to the server's clock wherever time matters. What
-	// is due is found at once then, not within a second.
+	// Skew, for tests, is added to the server's clock wherever time matters. Due messages are
+	// then found at once, not within a second.
 	Skew func() time.Duration
 }
 

@@ -31,7 +31,7 @@ const hotSettings = `SELECT set_config('enable_seqscan', 'off', true), set_confi
 const undoSettings = `SELECT set_config('enable_seqscan', 'on', true), set_config('enable_bitmapscan', 'on', true),
 	set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true), set_config('plan_cache_mode', 'auto', true)`
 
-// Bounds of what the server waits for.
+// Bounds of waits in the server.
 const (
 	lockTimeout  = 2 * time.Second // for a lock; nothing of this package holds one that long
 	connectLimit = 10 * time.Second
@@ -75,7 +75,7 @@ func (s *core) connConfig() (*pgx.ConnConfig, error) {
 	return base, nil
 }
 
-// ownConn is a connection of no pool, and what closes it.
+// ownConn is a connection of no pool, and the function that closes it.
 func (s *core) ownConn(ctx context.Context) (conn *pgx.Conn, done func(), err error) {
 	base, err := s.connConfig()
 	if err == nil {

@@ -319,7 +319,7 @@ func (w *deciding) emit(to *writing, st *store.Settlement) {
 	}
 }
 
-// steps are the statements that write what was gathered, and append what is emitted with it.
+// steps are the statements that write the gathered rows, and append the emitted messages.
 func (w *deciding) steps(to *writing) group {
 	g := to.steps(w.core)
 	w.written = append(w.written, to)

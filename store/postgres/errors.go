@@ -36,7 +36,7 @@ func stateOf(err error) string {
 	return ""
 }
 
-// pooled is what to do where a session is not ours alone.
+// pooled says what to do if a session is not ours alone.
 const pooled = "a pooler shares this session with others, as pgbouncer does with pool_mode=transaction: add pawl_poll_only=true to the URL, " +
 	"or connect to the server itself"
 
@@ -93,7 +93,7 @@ func faultOf(state, schema string) fault {
 	return fault{}
 }
 
-// fail makes a [*store.Error] of what the driver says.
+// fail makes a [*store.Error] of the driver's error.
 func (s *core) fail(op string, err error) error {
 	if err == nil {
 		return nil
@@ -107,7 +107,7 @@ func (s *core) fail(op string, err error) error {
 	return explain(op, s.cfg.Schema, s.secret, err)
 }
 
-// explain never lets the password through: drivers quote what they were given.
+// explain never lets the password through: drivers quote their input.
 func explain(op, schema, secret string, err error) error {
 	e := &store.Error{Op: op, Err: hide(root(err), secret)}
 	if cameBetween(err) {
@@ -146,7 +146,7 @@ func explain(op, schema, secret string, err error) error {
 	return e
 }
 
-// tlsAdvice is what to change in the URL where TLS fails.
+// tlsAdvice says what to change in the URL if TLS fails.
 var tlsAdvice = tlscause.Advice{
 	Authority: "name its file with sslrootcert=FILE in the URL",
 	Name:      "connect by a name that it states, or check only who signed it with sslmode=verify-ca in the URL",
@@ -154,8 +154,8 @@ var tlsAdvice = tlscause.Advice{
 		"URL",
 }
 
-// root is why a connection failed, without what was tried before: where TLS is not a
-// must, the driver names first that the server has none. Other errors stay as they are.
+// root is why a connection failed, without earlier tries: if TLS is optional, the driver first
+// reports that the server has none. Other errors stay as they are.
 func root(err error) error {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); !ok {
 		return err
@@ -178,7 +178,7 @@ func isNetwork(err error) bool {
 // secretWord is a password in a connection string that a driver quotes.
 var secretWord = regexp.MustCompile(`(://[^:/@\s]*:)[^@\s]*(@)|(password\s*=\s*)(?:'[^']*'|\S+)`)
 
-// hidden is an error whose text is without the password, or without what is beside the point.
+// hidden is an error whose text has no password, and nothing irrelevant.
 type hidden struct {
 	text string
 	err  error
@@ -186,13 +186,12 @@ type hidden struct {
 
 func (h *hidden) Error() string { return h.text }
 
-// Is and As look at what is hidden; nothing prints it.
+// Is and As look at the hidden error; nothing prints it.
 func (h *hidden) Is(target error) bool { return errors.Is(h.err, target) }
 func (h *hidden) As(target any) bool   { return errors.As(h.err, target) }
 
-// secretOf is the word to keep out of every text: the password, unless it is one of the
-// words beside it. Where a driver prints all of them, leaving out just these would tell
-// what it is.
+// secretOf is the word to keep out of every text: the password, unless it equals one of the
+// words beside it. If a driver prints all of them, leaving out only those would reveal it.
 func secretOf(c *pgconn.Config) string {
 	if slices.Contains([]string{c.User, c.Database, c.Host}, c.Password) {
 		return ""

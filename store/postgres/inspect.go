@@ -18,8 +18,8 @@ type inspector struct {
 	registry *registry
 }
 
-// states is what says where a message m is, given its lease l and the claims h
-// of messages that are lanes of their own.
+// states is the expression for the state of a message m, given its lease l and the claims h of
+// messages that are lanes of their own.
 const (
 	heldSolo = `held AS MATERIALIZED (SELECT l AS lane FROM @claim c, unnest(c.lanes) l WHERE l > 0 AND (c.gone IS NULL OR l <> ALL (c.gone)))`
 	stateOfM = `CASE WHEN h.lane IS NOT NULL OR l.token > 0 AND m.seq BETWEEN l.first AND l.last AND (l.run IS NULL OR m.seq = ANY (l.run)) THEN 'leased'
@@ -28,11 +28,12 @@ const (
 	// listKeys: $1 topic (0: any), $2 key (empty: any), $3 state (empty: any), $4
 	// limit, and after which topic, rank and seq: $5, $6, $7.
 	listKeys = listOf + `@msg m` + listWhere
-	// listLane is the same of a key that makes a lane, $8: what stands there, and what
-	// joins it when it is due.
+	// listLane is the same for a key that makes a lane, $8: the messages that are in it, and
+	// those that join it when they are due.
 	listLane = listOf + `(SELECT o.* FROM @msg o WHERE o.lane = $8::bigint
 		UNION ALL SELECT o.* FROM @lease j JOIN @msg o ON o.lane = j.lane WHERE j.token = -1) m` + listWhere
-	// listLeased is the same of what is leased, however much waits.
+	// listLeased is the same for leased messages, at a cost that does not depend on how many
+	// wait.
 	listLeased = listOf + `(SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM held c JOIN @msg o ON o.lane = c.lane
 		UNION SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM @lease j JOIN @msg o ON o.lane = j.lane AND o.seq BETWEEN j.first AND j.last
 		WHERE j.token > 0) m` + listWhere
@@ -219,10 +220,10 @@ func (s *inspector) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[stor
 	})
 }
 
-// Statements of Cancel: of messages that are lanes of their own, whoever takes the
-// ticket may take the message; of others, whoever has the latch of the lane. A holder
-// of the latch does not wait for tickets: a claim that holds one may be waiting for the
-// latch. A ticket that is left behind is spent.
+// Statements of Cancel. A message that is a lane of its own may be taken together with its
+// ticket, any other one with the latch of its lane. A holder of the latch does not wait for
+// tickets: a claim that holds one may be waiting for the latch. A ticket that is left behind is
+// spent.
 const (
 	findMany  = `SELECT m.id, m.lane, m.seq, m.topic, m.prio, m.rank FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.id = x.id OFFSET 0) m`
 	deadAmong = `SELECT d.id FROM unnest($1::bytea[]) x(id) CROSS JOIN LATERAL (SELECT d.id FROM @dead d WHERE d.id = x.id OFFSET 0) d`
@@ -329,7 +330,8 @@ func (s *inspector) RunNow(ctx context.Context, ids ...string) (refused map[stri
 	return refused, err
 }
 
-// openHastened opens what was made due, so that who waits for it is woken.
+// openHastened opens the lanes that were made due, so that claimers that wait for them are
+// woken.
 func (s *inspector) openHastened(ctx context.Context, op string) error {
 	return s.guard(ctx, op, func(ctx context.Context) error {
 		s.upkeep.sweeper.mu.Lock()

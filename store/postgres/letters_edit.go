@@ -15,7 +15,7 @@ const (
 	lockContent = `SELECT d.id, d.topic, d.meta, d.vis, d.body FROM unnest($1::bytea[]) x(id)
 		CROSS JOIN LATERAL (SELECT * FROM @dead d WHERE d.id = x.id FOR UPDATE) d`
 	writeContent = `UPDATE @dead SET meta = $2::text, body = $3::bytea WHERE id = $1::bytea`
-	// whichOf finds ids that are there, in whatever state.
+	// whichOf finds ids that are there, in any state.
 	whichOf = `SELECT x.id, EXISTS (SELECT FROM @msg m WHERE m.id = x.id OFFSET 0),
 		EXISTS (SELECT FROM @dead d WHERE d.id = x.id OFFSET 0)
 		OR EXISTS (SELECT FROM @acked a WHERE a.id = x.id AND a.until > clock_timestamp() + $2::interval OFFSET 0)
@@ -100,7 +100,7 @@ func (s *letters) edit(ctx context.Context, t *tx, edits []store.Edit, refused m
 	return t.run(ctx, g...)
 }
 
-// which tells of ids which live, and which are there without living.
+// which returns which of the ids are alive, and which are there as dead letters or retained.
 func (s *letters) which(ctx context.Context, t *tx, ids []string) (live, other map[string]bool, err error) {
 	live, other = map[string]bool{}, map[string]bool{}
 	err = t.run(ctx, read(whichOf, func(r row) error {

@@ -15,8 +15,7 @@ type listener struct {
 	news   news
 }
 
-// newsLoop notices changes by other processes and what is due, from the first listener
-// on.
+// newsLoop notices changes by other processes and due messages, from the first listener on.
 func (s *listener) newsLoop() {
 	if !s.cfg.PollOnly {
 		s.background(s.notifyLoop)
@@ -53,8 +52,8 @@ func (s *listener) alarmLoop() {
 	}
 }
 
-// look sweeps, wakes listeners of topics with tickets, and returns how long
-// nothing need be done.
+// look sweeps, wakes listeners of topics with tickets, and returns how long it has nothing to
+// do.
 func (s *listener) look() time.Duration {
 	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.CallTimeout)
 	defer cancel()

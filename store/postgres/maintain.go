@@ -8,7 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// upkeep finds what is due and the work of dead workers, and removes what nobody needs any more.
+// upkeep finds due messages and the work of dead workers, and removes rows that are no longer
+// needed.
 type upkeep struct {
 	*core
 	listener *listener
@@ -19,9 +20,9 @@ type upkeep struct {
 }
 
 // The chores are done by one process at a time; a row says which, and until when: later than
-// anybody says it where the server's clock was set back. They
-// keep the tables that live and die with every message small; an autovacuum that looks
-// once a minute is too late for those.
+// any process says if the server's clock was set back. They keep the tables small whose rows
+// live and die with every message; an autovacuum that looks once a minute is too late for
+// those.
 const (
 	takeDuty = `INSERT INTO @duty AS d (name, until) VALUES ('chores', clock_timestamp() + interval '25 seconds')
 		ON CONFLICT (name) DO UPDATE SET until = excluded.until
@@ -34,8 +35,8 @@ i AS (INSERT INTO @total AS t (topic, what, n, at)
 SELECT count(*) FROM d`
 	purgeBatches = `WITH d AS (DELETE FROM @batch WHERE ctid = ANY (ARRAY(SELECT ctid FROM @batch
 		WHERE at < (SELECT clock_timestamp() + $1::interval - interval '70 minutes') LIMIT 5000)) RETURNING 1) SELECT count(*) FROM d`
-	// purgeUniques looks again at what it deletes: another message may have taken
-	// the key while it waited for the row.
+	// purgeUniques looks again at the rows that it deletes: another message may have taken the
+	// key while it waited for the row.
 	purgeUniques = `WITH d AS (DELETE FROM @uniq WHERE ctid = ANY (ARRAY(SELECT ctid FROM @uniq
 		WHERE until < (SELECT clock_timestamp() + $1::interval) AND until < 'infinity' LIMIT 5000))
 			AND until < (SELECT clock_timestamp() + $1::interval) AND until < 'infinity' RETURNING 1) SELECT count(*) FROM d`
@@ -123,9 +124,9 @@ func (s *upkeep) tidyTried(ctx context.Context, after int64) (next int64, err er
 	return next, err
 }
 
-// vacuum cleans what changes with every message. It never truncates: that would
-// lock everybody out for a moment. It may take minutes, so it has a connection of
-// its own: a pool may have one only.
+// vacuum cleans the tables that change with every message. It never truncates: that would lock
+// everybody out for a moment. It may take minutes, so it has a connection of its own: a pool
+// may have one only.
 func (s *upkeep) vacuum(ctx context.Context) error {
 	conn, done, err := s.ownConn(ctx)
 	if err != nil {

@@ -101,7 +101,7 @@ func (s *side) PutMarks(ctx context.Context, marks ...pawl.Mark) ([]store.MarkRe
 	return receipts, nil
 }
 
-// removed is what stands for the i-th mark of a call when it is removed: no
+// removed stands for the version of the i-th mark of a call when the mark is removed: no
 // version is below 1.
 func removed(i int) int64 { return int64(-i) }
 

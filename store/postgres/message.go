@@ -12,8 +12,8 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// meta is what a message seldom has, in one column, so that the usual row is
-// small. It is JSON, for people with psql.
+// meta has the rare fields of a message, in one column, so that the usual row is small. It is
+// JSON, for people with psql.
 type meta struct {
 	Size     int               `json:"n,omitempty"` // first in the text; bytes of all header names and values
 	Headers  map[string]string `json:"h,omitempty"`
@@ -24,7 +24,7 @@ type meta struct {
 	Enqueued int64             `json:"e,omitempty"` // microseconds; only of a replayed message
 }
 
-// encodeMeta returns nothing for a message that has nothing of it.
+// encodeMeta returns nothing for a message without any of these fields.
 func encodeMeta(m *pawl.Message, enqueued int64) string {
 	if len(m.Headers) == 0 && m.Unique.Key == "" && m.Delay == 0 && enqueued == 0 {
 		return ""
@@ -40,8 +40,8 @@ func encodeMeta(m *pawl.Message, enqueued int64) string {
 	return string(b)
 }
 
-// decodeMeta adds what the column says to m, and returns when m was stored,
-// given when it became visible.
+// decodeMeta adds the fields of the column to m, and returns when m was stored, given when it
+// became visible.
 func decodeMeta(m *pawl.Message, text []byte, visible int64) (enqueued int64, err error) {
 	if len(text) == 0 {
 		return visible, nil
@@ -58,7 +58,7 @@ func decodeMeta(m *pawl.Message, text []byte, visible int64) (enqueued int64, er
 	return visible - micros(v.Delay), nil
 }
 
-// uniqueKey is what tells unique keys apart; nil for none.
+// uniqueKey is the stored form of a unique key; nil for none.
 func uniqueKey(m *pawl.Message) []byte {
 	if m.Unique.Key == "" {
 		return nil

@@ -32,7 +32,7 @@ const (
 
 func (s *migrator) named(sql string) string { return strings.ReplaceAll(sql, "@", s.cfg.Schema+".") }
 
-// querier is what a pool and a transaction have in common.
+// querier has the methods that a pool and a transaction have in common.
 type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
@@ -54,7 +54,7 @@ func (s *migrator) applied(ctx context.Context, q querier) ([]store.Migration, e
 	})
 }
 
-// checkSchema says whether this program can work with the schema.
+// checkSchema returns an error if this program cannot work with the schema.
 func (s *migrator) checkSchema(ctx context.Context) error {
 	have, err := s.applied(ctx, s.front)
 	if err != nil {
@@ -121,8 +121,7 @@ func (s *migrator) migrate(ctx context.Context, op string, next sqlstore.Next) (
 	return done, err
 }
 
-// lockMigrations waits for other migrations of this schema, and returns what is
-// applied.
+// lockMigrations waits for other migrations of this schema, and returns the applied ones.
 func (s *migrator) lockMigrations(ctx context.Context, tx pgx.Tx) ([]store.Migration, error) {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
 		return nil, err

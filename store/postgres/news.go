@@ -14,10 +14,10 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// news notifies waiting claimers that something may be claimable: listeners of this
-// process at once, those of others by NOTIFY. A notification is a hint. It is sent
-// apart from what it tells of, because PostgreSQL serialises the commits of
-// transactions that notify; and at most every few milliseconds.
+// news notifies waiting claimers that something may be claimable: listeners of this process at
+// once, those of others by NOTIFY. A notification is a hint. It is sent apart from the change
+// itself, because PostgreSQL serialises the commits of transactions that notify; and at most
+// every few milliseconds.
 type news struct {
 	mu        sync.Mutex
 	listeners map[chan struct{}]map[string]bool // and their topics
@@ -97,7 +97,7 @@ func poke(ch chan struct{}) {
 	}
 }
 
-// alarm makes sure that what is due then is noticed.
+// alarm makes sure that messages that are due then are noticed.
 func (n *news) alarm(d time.Duration) {
 	select {
 	case n.ring <- d:
@@ -150,7 +150,7 @@ func (s *listener) Listen(ctx context.Context, topics ...string) (<-chan struct{
 // notifyOthers is one transaction that need not be durable.
 const notifyOthers = `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1::text, $2::text)`
 
-// notifyLoop sends what is pending: the first at once, more after a pause.
+// notifyLoop sends pending notifications: the first at once, more after a pause.
 func (s *listener) notifyLoop() {
 	for {
 		select {
@@ -167,9 +167,8 @@ func (s *listener) notifyLoop() {
 	}
 }
 
-// notifyPending sends what is pending, and waits for a notification that is on
-// its way: Close calls it so that what a process appended last is not left to
-// polling.
+// notifyPending sends pending notifications, and waits for one that is on its way: Close calls
+// it so that the last appends of a process are not left to polling.
 func (s *listener) notifyPending() error {
 	s.news.sending.Lock()
 	defer s.news.sending.Unlock()

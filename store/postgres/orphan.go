@@ -19,8 +19,8 @@ func (t *tracker) orphan(fence int64) {
 	t.orphans, t.sought = append(t.orphans, orphan{fence, time.Now()}), time.Time{}
 }
 
-// takeOrphans returns what there is to look for: new ones at once, those that were
-// not found after a pause.
+// takeOrphans returns the claims to look for: new ones at once, those that were not found again
+// after a pause.
 func (t *tracker) takeOrphans() []orphan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,8 +46,8 @@ const lockClaim = `SELECT ARRAY(SELECT unnest(lanes) EXCEPT SELECT unnest(coales
 const whichClaims = `SELECT c.fence FROM unnest($1::bigint[]) x(fence)
 	CROSS JOIN LATERAL (SELECT c.fence FROM @claim c WHERE c.fence = x.fence OFFSET 0) c`
 
-// giveUpOrphans gives back what claims hold whose answer was lost. One that is not
-// there may be under way still, at the server, for as long as a call may take.
+// giveUpOrphans gives back the messages of claims whose answer was lost. A claim that is not
+// there may still be under way at the server, for as long as a call may take.
 func (s *upkeep) giveUpOrphans(ctx context.Context) error {
 	orphans := s.tracker.takeOrphans()
 	if len(orphans) == 0 {

@@ -10,13 +10,13 @@ import (
 
 const (
 	deadLanes = `SELECT DISTINCT lane FROM @dead WHERE lane = ANY ($1::bigint[]) AND topic = $2::int`
-	// parkable: what may not pass a dead letter of its lane.
+	// parkable: messages that may not pass a dead letter of their lane.
 	parkable = `SELECT m.lane, m.seq FROM unnest($1::bigint[]) x(lane)
 		CROSS JOIN LATERAL (SELECT m.lane, m.seq FROM @msg m WHERE m.lane = x.lane AND m.replays = 0 ORDER BY m.seq LIMIT 5000) m`
 )
 
-// park sends what waits behind a dead letter of its lane to the dead letters,
-// too, and returns the other runs. The lanes are this claim's.
+// park sends messages that wait behind a dead letter of their lane to the dead letters, too,
+// and returns the other runs. The lanes are this claim's.
 func (s *settler) park(ctx context.Context, c *claiming, runs []run) ([]run, error) {
 	var lanes []int64
 	for _, r := range runs {
@@ -38,8 +38,8 @@ func (s *settler) park(ctx context.Context, c *claiming, runs []run) ([]run, err
 		s.upkeep.tracker.orphan(c.fence)
 		return nil, err
 	}
-	// What passes stands at a rank of its own: the lane is given up, and claimed
-	// again when it is its turn.
+	// A replayed message has a rank of its own: the lane is given up, and claimed again when it
+	// is its turn.
 	return slices.DeleteFunc(runs, func(r run) bool {
 		parked := blocked[r.lane] && slices.ContainsFunc(r.heads, func(h head) bool { return h.replays == 0 })
 		c.again = c.again || parked

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// messageColumns are what all tables that hold messages have in common.
+// messageColumns are the columns that all tables of messages have in common.
 const messageColumns = `m.id, m.topic, m.prio, m.replays, m.rank, m.vis, m.key, m.meta, m.body`
 
 // liveRecords: $1 lanes, $2 seqs.
@@ -158,9 +158,9 @@ func (s *inspector) Get(ctx context.Context, id string) (store.Record, error) {
 	return all[0], nil
 }
 
-// catchUp knows all topics afterwards, and what was due has happened, give or take
-// [sweepEvery]: there may be no worker whose claims see to that. If that fails, or
-// takes long, messages are shown as they are.
+// catchUp loads all topics and processes everything due, give or take [sweepEvery]: there may
+// be no worker whose claims do that. If that fails, or takes long, messages are shown as they
+// are.
 func (s *inspector) catchUp(ctx context.Context) error {
 	if err := s.registry.loadTopics(ctx); err != nil {
 		return err

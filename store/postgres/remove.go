@@ -19,8 +19,8 @@ const (
 	dropAcked   = `DELETE FROM @acked WHERE topic = $1::int`
 	dropDeaths  = `DELETE FROM @death WHERE topic = $1::int`
 	dropTallies = `DELETE FROM @tally WHERE topic = $1::int`
-	// dropTotals comes after dropTallies, which waits for a concurrent folding of
-	// tallies.
+	// dropTotals comes after dropTallies, which waits for a process that adds tallies up at the
+	// same time.
 	dropTotals    = `DELETE FROM @total WHERE topic = $1::int`
 	bringBack     = `UPDATE @topic SET removed = false WHERE name = $1::text AND removed`
 	removedTopics = `SELECT id FROM @topic WHERE removed`

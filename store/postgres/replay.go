@@ -11,7 +11,7 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// letters are what is done with dead letters.
+// letters carries out the operations on dead letters.
 type letters struct {
 	*core
 	listener  *listener
@@ -34,9 +34,8 @@ const (
 		SELECT id FROM d`
 )
 
-// revive appends dead letters to the tail of their lanes, in the order of $1:
-// numbers, topics, lanes of their keys (0: none), what else is known, unique
-// keys, and $7 whether attempts are kept.
+// revive appends dead letters to the tail of their lanes, in the order of $1: numbers, topics,
+// lanes of their keys (0: none), other fields, unique keys, and $7 whether attempts are kept.
 var revive = `
 WITH b AS MATERIALIZED (SELECT clock_timestamp() + $5::interval AS at),
 n AS MATERIALIZED (
@@ -88,7 +87,7 @@ type replaying struct {
 	writing
 }
 
-// deadMessage is what a replay needs to know of a dead letter.
+// deadMessage has the fields of a dead letter that a replay needs.
 type deadMessage struct {
 	id    string
 	n     int64

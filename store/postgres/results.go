@@ -127,8 +127,8 @@ func (s *reader) resultsTopic(ctx context.Context, op, name string) (*topic, err
 	return t, err
 }
 
-// ScanResults implements [store.Results]. A transaction of any topic that stays
-// open after an AppendTx holds back what is appended after it began.
+// ScanResults implements [store.Results]. A transaction of any topic that stays open after an
+// AppendTx holds back messages that are appended after it began.
 func (s *reader) ScanResults(ctx context.Context, topic string, after int64, limit int) (results []store.Result,
 	next int64, err error) {
 	const op = "scan results"
@@ -194,8 +194,8 @@ func (s *reader) RemoveResults(ctx context.Context, name string, upTo int64) (re
 	return removed, nil
 }
 
-// removePart removes some messages in a transaction, and returns how many of how
-// many it found, and how far it came.
+// removePart removes some messages in a transaction, and returns how many it removed, how many
+// it found, and how far it came.
 func (s *reader) removePart(ctx context.Context, id int32, from, upTo int64) (removed, found, last int64, err error) {
 	err = s.guard(ctx, "remove results", func(ctx context.Context) error {
 		return s.within(ctx, s.front, nil, func(t *tx) error {

@@ -58,14 +58,14 @@ func (c *claiming) keep(b []byte) []byte {
 	return c.arena[n:len(c.arena):len(c.arena)]
 }
 
-// run is what a claim got of one lane.
+// run has the messages that a claim got of one lane.
 type run struct {
 	lane  int64
 	heads []head
 	give  int // how many of them are given out
 }
 
-// repair is what has to be put right of a claim before it is given out.
+// repair has the corrections that a claim needs before it is given out.
 type repair struct {
 	open []int64 // lanes of keys to be given up
 	solo []int64 // lanes of one message to be given up
@@ -78,8 +78,8 @@ type ran struct {
 	gapped            string // the same where numbers are missing: an array
 }
 
-// finish makes deliveries of what was claimed. What is not given out is given
-// up; so is everything where it fails.
+// finish makes deliveries of the claimed messages. It gives up messages that are not given out,
+// and all of them if it fails.
 func (s *claimer) finish(ctx context.Context, c *claiming) (runs []run, err error) {
 	if !c.there {
 		return nil, nil
@@ -122,9 +122,9 @@ func (s *claimer) finish(ctx context.Context, c *claiming) (runs []run, err erro
 	return runs, nil
 }
 
-// freeUntilClaimed gives up the unique keys that were taken until now. The claim has
-// committed, but the deliveries are not handed out yet: what was a duplicate meanwhile
-// is covered by them. Where this fails the claim is given up.
+// freeUntilClaimed gives up the unique keys that were taken until now. The claim has committed,
+// but the deliveries are not handed out yet: they stand for messages that were refused as
+// duplicates meanwhile. If this fails the claim is given up.
 func (s *claimer) freeUntilClaimed(ctx context.Context, runs []run) error {
 	var keys, ids [][]byte
 	for _, r := range runs {
@@ -144,7 +144,7 @@ func (s *claimer) freeUntilClaimed(ctx context.Context, runs []run) error {
 // be claimed: the transactions that had locked their lanes have committed by then.
 const stayedFor = 5 * time.Millisecond
 
-// note keeps what the next claims go by.
+// note keeps the figures that the next claims are based on.
 func (s *claimer) note(c *claiming) {
 	if c.aim != others {
 		return
@@ -193,10 +193,9 @@ func (c *claiming) runs() []run {
 	return runs
 }
 
-// beforeLate ends a run where something comes that was not there yet when another
-// message of the lane, behind it, was given out before: it had its number already,
-// but committed later. What was given out keeps the head of the lane, so the run
-// is what was; the latecomers are next.
+// beforeLate ends a run before a message that was not there yet when a message behind it was
+// given out: it had its number already, but committed later. The messages that were given out
+// before keep the head of the lane, so the run has only those; the late ones are next.
 func beforeLate(heads []head) []head {
 	for i := range heads {
 		if h := &heads[i]; !h.seen && (h.late || h.seq < h.upto) {
@@ -253,9 +252,9 @@ func (c *claiming) share(runs []run) {
 	}
 }
 
-// tooEarly reports whether a lane was claimed by the ticket of a message that went
-// with an earlier run, while better ones than what is left of it may wait: its
-// next ticket says where it stands now.
+// tooEarly reports whether a lane was claimed by the ticket of a message that went with an
+// earlier run, while other lanes may be better than the rest of this one: its next ticket has
+// its present rank.
 func (c *claiming) tooEarly(r *run) bool {
 	if r.lane > 0 || c.short() {
 		return false
@@ -271,7 +270,7 @@ func (c *claiming) tooEarly(r *run) bool {
 	})
 }
 
-// repair compares what is written down with what is given out.
+// repair compares the recorded runs with those that are given out.
 func (c *claiming) repair(runs []run) (fix repair) {
 	given := make(map[int64]bool, len(runs))
 	for _, r := range runs {
@@ -319,7 +318,7 @@ func gapped(heads []head) string {
 	return string(b)
 }
 
-// repair puts right what a claim wrote down.
+// repair corrects the record of a claim.
 func (s *claimer) repair(ctx context.Context, fence int64, fix repair) error {
 	if err := s.setRuns(ctx, fence, fix.runs); err != nil || len(fix.open)+len(fix.solo) == 0 {
 		return err
@@ -342,8 +341,8 @@ func (s *claimer) setRuns(ctx context.Context, fence int64, runs []ran) error {
 		int8Value(fence), textArray(gapped)))
 }
 
-// leave gives up lanes of a claim. Those of keys are locked before, because what
-// waits in them may change until then.
+// leave gives up lanes of a claim. Those of keys are locked before, because the messages that
+// wait in them may change until then.
 func (s *claimer) leave(ctx context.Context, fence int64, open, solo []int64) error {
 	var g group
 	if len(open) > 0 {

@@ -35,7 +35,7 @@ func plain(st *store.Settlement) bool {
 	return st.Verdict == store.Ack && st.Hold == 0 && len(st.Emit) == 0 && len(st.Marks) == 0
 }
 
-// divide sorts the items. What follows the same token in one batch is refused.
+// divide sorts the items. A second item with the same token in one batch is refused.
 func (g *settling) divide() {
 	seen := int64(0) // the lane that went to solo last
 	for _, r := range sqlstore.ByRun(g.items, g.refused) {
@@ -84,7 +84,7 @@ func (s *settler) Settle(ctx context.Context, batch store.Batch[store.Settlement
 	return sqlstore.SortRefusals(g.refused), nil
 }
 
-// settleAcks settles plain acks, and removes claims of which nothing is left.
+// settleAcks settles plain acks, and removes claims that are finished.
 func (s *settler) settleAcks(ctx context.Context, g *settling) error {
 	var parts []*part
 	if len(g.solo.items) > 0 {
@@ -123,9 +123,9 @@ func busyKey() error {
 	}
 }
 
-// settleRest settles whatever is not a plain ack: in two round trips, the first
-// of which locks and reads. Where a unique key is held by a transaction that
-// stays open, runs are settled one by one, and those that need it are refused.
+// settleRest settles all other items than plain acks: in two round trips, the first of which
+// locks and reads. Where a unique key is held by a transaction that stays open, runs are
+// settled one by one, and those that need it are refused.
 func (s *settler) settleRest(ctx context.Context, g *settling) error {
 	if err := s.ensureEmits(ctx, g); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (s *settler) settleRest(ctx context.Context, g *settling) error {
 	}
 }
 
-// ensureEmits puts the topics of what is emitted on record.
+// ensureEmits records the topics of emitted messages.
 func (s *settler) ensureEmits(ctx context.Context, g *settling) error {
 	places := map[place]bool{}
 	for _, r := range g.rest {
@@ -171,7 +171,7 @@ func (s *settler) ensureEmits(ctx context.Context, g *settling) error {
 	return s.registry.ensure(ctx, places)
 }
 
-// firstRefusals is what the rest of a batch came to when it was settled first.
+// firstRefusals is the first outcome of the rest of a batch.
 func (s *settler) firstRefusals(ctx context.Context, g *settling) error {
 	return s.call(ctx, s.back, readOutcome(g.batch, partRest, func(r row) error {
 		first, err := sqlstore.DecodeRefusals(r[0])

@@ -28,7 +28,7 @@ type sqlAppender struct {
 // Unwrap is for [store.As], which finds the [store.TxStore] of *sql.Tx there.
 func (s *Store) Unwrap() store.Store { return sqlAppender{s, s} }
 
-// appendStatement is what tracers see, and what another driver would execute.
+// appendStatement is the statement that tracers see, and that another driver would execute.
 const appendStatement = "-- pawl: messages are appended or acked in this transaction"
 
 // AppendTx implements [store.TxStore]: tx is a transaction of

@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// side is what processes share beside messages: entries, marks and rates.
+// side has the data that processes share beside messages: entries, marks and rates.
 type side struct {
 	*core
 	*entries
@@ -28,8 +28,8 @@ const (
 	getEntry  = `SELECT key, version, at, writer, value FROM @entry WHERE key = $1::bytea`
 	entryPage = `SELECT key, version, at, writer, value FROM @entry
 		WHERE key >= $1::bytea AND key < $2::bytea AND version > $3::bigint ORDER BY version LIMIT $4::bigint`
-	// nextRevision lets changes pass one by one: the statement that follows sees
-	// what the last one did.
+	// nextRevision lets changes pass one by one: the next statement sees the effect of the last
+	// one.
 	nextRevision = `UPDATE @revision SET version = version + 1 RETURNING version`
 	versionOf    = `SELECT version FROM @entry WHERE key = $1::bytea`
 	putEntry     = `INSERT INTO @entry (key, version, at, writer, value)

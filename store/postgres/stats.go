@@ -30,11 +30,11 @@ SELECT topic, count(*) FROM (
 		WHERE x.lane < 0) x GROUP BY topic`
 	countDelayed = `SELECT m.topic, count(*) FROM @lease l
 	CROSS JOIN LATERAL (SELECT m.topic FROM @msg m WHERE m.lane = l.lane ORDER BY m.seq LIMIT 1) m WHERE l.token <= 0 GROUP BY m.topic`
-	// oldestWaiting: of the tickets of one band the best is the oldest, because
-	// rank is age. Where the topic's ageing was lowered while messages waited, those
-	// are ranked behind younger ones, and not seen here until they are the best. A
-	// lane that is leased or closed has its oldest behind that; a retry at the tail may
-	// be older than what is before it.
+	// oldestWaiting: of the tickets of one band the best is the oldest, because rank is age.
+	// Where the topic's ageing was lowered while messages waited, those are ranked behind
+	// younger ones, and not seen here until they are the best. A lane that is leased or closed
+	// has its oldest waiting message behind the head; a retry at the tail may be older than the
+	// messages before it.
 	oldestWaiting = `SELECT topic, min(vis), (SELECT clock_timestamp() + $1::interval) FROM (
 	SELECT b.topic, m.vis FROM (
 		SELECT b.topic, g.gen, b.topic * 512::bigint + g.gen + b.prio AS band FROM @band b CROSS JOIN (VALUES (0), (128)) g(gen)

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// What a statement answers instead of rows when it did nothing, or what it did is to be
-// taken back: minus one of these in the first column.
+// The answer of a statement, instead of rows, when it did nothing or its effect is to be taken
+// back: minus one of these in the first column.
 const (
 	stopDue = iota + 1
 	stopRepeated
@@ -30,7 +30,7 @@ var (
 	errOneByOne = errors.New("the messages go one by one")
 )
 
-// stops are the errors of what a statement answers.
+// stops are the errors for these answers.
 var stops = map[int]error{stopDue: errDue, stopRepeated: errRepeated, stopStrict: errStrict, stopAnew: errAnew,
 	stopOneByOne: errOneByOne}
 

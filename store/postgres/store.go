@@ -39,7 +39,7 @@ type Store struct {
 	*outbox
 }
 
-// core is what every part stands on: connections, calls over them, and their end.
+// core is shared by all parts: connections, calls over them, and their end.
 type core struct {
 	cfg         Config
 	description store.Description
@@ -176,7 +176,7 @@ func (s *core) enter(ctx context.Context, op string) (_ context.Context, done co
 	return ctx, func() { unhook(); cancel() }, nil
 }
 
-// guard runs do as one call: see enter. What goes wrong becomes a [*store.Error].
+// guard runs do as one call: see enter. Its error becomes a [*store.Error].
 func (s *core) guard(ctx context.Context, op string, do func(context.Context) error) error {
 	ctx, done, err := s.enter(ctx, op)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *core) guard(ctx context.Context, op string, do func(context.Context) er
 	return s.fail(op, do(ctx))
 }
 
-// skew is what tests add to the server's clock.
+// skew is the time that tests add to the server's clock.
 func (s *core) skew() time.Duration {
 	if s.cfg.Skew == nil {
 		return 0
@@ -199,7 +199,7 @@ func (s *core) skewValue() []byte { return intervalValue(s.skew()) }
 // Describe implements [store.Describer].
 func (s *Store) Describe() store.Description { return s.description }
 
-// Description is what this backend keeps.
+// Description says which capabilities this backend keeps.
 func Description() store.Description {
 	return store.Description{
 		Name: "postgres", URL: "postgres://USER@HOST:PORT/DATABASE",

@@ -9,17 +9,17 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// aim is what a claim is after.
+// aim says which messages a claim looks for.
 type aim uint8
 
 const (
 	others   aim = iota // ordinary messages
-	suspects            // those that may come in company
-	alone               // one that is to be alone
+	suspects            // those that may run beside others
+	alone               // one that is to be carried out alone
 )
 
-// takes reports whether a claim may give out a lane whose first message has so many
-// rescues. A ticket of a message behind it may have brought the lane.
+// takes reports whether a claim may give out a lane whose first message has that many rescues.
+// A ticket of a message behind it may have brought the lane.
 func (c *claiming) takes(rescues int) bool {
 	if c.aim == alone {
 		return store.Solitary(rescues)
@@ -88,7 +88,7 @@ func (s *claimer) claimAlone(ctx context.Context, cs []*claiming) ([]run, error)
 	return nil, nil
 }
 
-// first claims what goes before ordinary messages, and reports whether that is all.
+// first claims the messages that go before ordinary ones, and reports whether that is all.
 func (s *claimer) first(ctx context.Context, cs []*claiming) (all bool, ds []pawl.Delivery, err error) {
 	if len(cs) > 0 && cs[0].terms.Alone {
 		runs, err := s.claimAlone(ctx, cs)
@@ -104,8 +104,7 @@ func (s *claimer) first(ctx context.Context, cs []*claiming) (all bool, ds []paw
 	return false, nil, nil
 }
 
-// early claims the suspects of a topic, and leaves to its other messages what is left of
-// what is wanted.
+// early claims the suspects of a topic, and leaves the rest of the claim to its other messages.
 func (s *claimer) early(ctx context.Context, c *claiming) error {
 	runs, err := s.claimSuspects(ctx, c)
 	if err != nil {
@@ -152,7 +151,7 @@ type who struct {
 	owner string
 }
 
-// died notes a death in company.
+// died notes a death beside other work.
 func (w *writing) died(topic int32, owner string, at int64) {
 	if w.deaths == nil {
 		w.deaths = map[who]int64{}

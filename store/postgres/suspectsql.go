@@ -1,8 +1,8 @@
 package postgres
 
 const (
-	// ticketBand is the band of a ticket for message m that was given out before, with
-	// what was tried of it, t.
+	// ticketBand is the band of a ticket for message m that was given out before, with its row
+	// t of attempts and rescues.
 	ticketBand = `m.topic * 512::bigint + CASE WHEN t.rescues >= 2 THEN 384 + least(t.rescues, 4) ELSE 128 + m.prio END`
 
 	// suspectBands are those of the suspects of a topic, without its number.
@@ -11,7 +11,7 @@ const (
 	// anySuspect reports whether a topic has any, be they alone or not.
 	anySuspect = `EXISTS (SELECT FROM @slot s WHERE s.band BETWEEN $1::bigint * 512 + 386 AND $1::bigint * 512 + 388)`
 
-	// lastDeath is when the third last owner died in company, in topic f.
+	// lastDeath is when the third last owner died beside other work, in topic f.
 	lastDeath = `coalesce((SELECT max(d.at) FROM @death d WHERE d.topic = f.id GROUP BY d.owner ORDER BY max(d.at) DESC OFFSET 2 LIMIT 1), '-infinity')`
 
 	// mayBeAlone reports whether messages of topic f may be alone now, n.at, for claims of
@@ -28,8 +28,7 @@ const (
 
 	readDeaths = `SELECT d.topic, d.owner, max(d.at) FROM @death d GROUP BY d.topic, d.owner`
 	addDeaths  = `INSERT INTO @death (topic, owner, at) SELECT * FROM unnest($1::int[], $2::text[], $3::timestamptz[])`
-	// purgeDeaths forgets those that count no more: the owner died later again, or three
-	// others did.
+	// purgeDeaths forgets deaths that no longer count: the owner, or three others, died later.
 	purgeDeaths = `WITH d AS (DELETE FROM @death d WHERE (SELECT count(*) FROM (
 			SELECT FROM @death l WHERE l.topic = d.topic AND l.at > d.at GROUP BY l.owner LIMIT 3) x) = 3
 		OR EXISTS (SELECT FROM @death l WHERE l.topic = d.topic AND l.owner = d.owner AND l.at > d.at) RETURNING 1) SELECT count(*) FROM d`

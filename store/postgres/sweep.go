@@ -15,7 +15,7 @@ import (
 	"github.com/pawl-dev/pawl/store/internal/sqlstore"
 )
 
-// sweeper remembers when this process last looked for what is due.
+// sweeper remembers when this process last looked for due messages.
 type sweeper struct {
 	mu       sync.Mutex // held during a sweep
 	state    sync.Mutex
@@ -127,10 +127,10 @@ func timeValue(micros int64) []byte {
 	return int8Value(micros - epoch)
 }
 
-// sweepIfDue processes what is due, at a bounded rate in a process, and never twice at
-// once: a caller that finds a sweep under way continues without waiting. What the
-// server refuses is done later, by this process or by another, and is no reason to
-// fail: what is not due can be claimed and looked at all the same.
+// sweepIfDue processes everything that is due, at a bounded rate in a process, and never twice
+// at once: a caller that finds a sweep under way continues without waiting. If the server
+// refuses, this process or another one repeats it later, and the call goes on: other messages
+// can be claimed and listed all the same.
 func (s *upkeep) sweepIfDue(ctx context.Context) error {
 	err := s.giveUpOrphans(ctx)
 	if err == nil || isServer(err) {
@@ -214,8 +214,8 @@ func nearest(at int64, moments ...int64) time.Duration {
 const (
 	dueLanes = `SELECT lane FROM @lease WHERE token = 0 AND until > $2::timestamptz
 			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE SKIP LOCKED`
-	// joining waits for transactions that are already moving them: what is due later,
-	// and what is appended after, must be behind them.
+	// joining waits for transactions that are already moving them: messages that are due or
+	// appended later must be behind them.
 	joining = `SELECT lane FROM @lease WHERE token = -1 AND until > $2::timestamptz
 			AND until <= (SELECT clock_timestamp() + $1::interval) ORDER BY until, lane LIMIT 500 FOR UPDATE`
 	readJoining = `SELECT m.lane, m.topic, m.key FROM unnest($1::bigint[]) x(lane)
@@ -325,7 +325,7 @@ const (
 	rearm = `UPDATE @claim SET until = $2::timestamptz, gone = coalesce(gone, '{}') || $3::bigint[] WHERE fence = $1::bigint`
 )
 
-// overdue is a claim of which something has ended.
+// overdue is a claim of which a lease has ended.
 type overdue struct {
 	claimRow
 	started int64
@@ -355,9 +355,9 @@ func readOverdue(r row) (*overdue, error) {
 // sweptAtOnce is how many claims one transaction sweeps.
 const sweptAtOnce = 8
 
-// sweepClaims rescues what was not settled in time. Where several claims cannot be
-// swept together, they are swept one by one, and those that cannot are left for later:
-// the messages of the others must not wait for them.
+// sweepClaims rescues messages that were not settled in time. Where several claims cannot be
+// swept together, they are swept one by one, and those that cannot are left for later: the
+// messages of the others must not wait for them.
 func (s *upkeep) sweepClaims(ctx context.Context, above int64) (swept int, err error) {
 	fences, err := s.sweepSome(ctx, above, sweptAtOnce, nil)
 	if err == nil || !isServer(err) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// tracker remembers what this process has claimed and not settled yet, to
-// remove the row of a claim when nothing of it is left. What it forgets, the
-// sweep removes when the leases end; so it may forget.
+// tracker remembers the claims of this process that are not settled yet, to remove the row of a
+// claim when all of it is. It may forget some: the sweep removes their rows when the leases
+// end.
 type tracker struct {
 	mu      sync.Mutex
 	held    map[int64]*holding // by fence
@@ -18,15 +18,14 @@ type tracker struct {
 	pruned  time.Time
 }
 
-// holding is what is left of a claim.
+// holding is the unsettled rest of a claim.
 type holding struct {
 	solo   int             // messages that are lanes of their own
 	runs   map[int64]int32 // by lane: messages of the run
 	forget time.Time
 }
 
-// claimed remembers what was given out of one claim; if it is nothing, its row
-// may go.
+// claimed remembers the deliveries of one claim; if there are none, its row may go.
 func (t *tracker) claimed(fence int64, deadline time.Duration, runs []run) {
 	now := time.Now()
 	h := &holding{forget: now.Add(deadline + time.Minute)}
@@ -62,7 +61,7 @@ func (t *tracker) claimed(fence int64, deadline time.Duration, runs []run) {
 	}
 }
 
-// ended notes that so many messages that are lanes of their own were settled.
+// ended notes how many messages that are lanes of their own were settled.
 func (t *tracker) ended(fence int64, solo int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

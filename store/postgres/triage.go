@@ -51,7 +51,7 @@ func (s *letters) eachDead(ctx context.Context, op string, ids []string, sql str
 	return refused, err
 }
 
-// resolution is what a row says from that column on.
+// resolution reads the resolution in a row, from that column on.
 func resolution(r row, at int) *store.Resolution {
 	if r.null(at) {
 		return nil

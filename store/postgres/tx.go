@@ -14,11 +14,10 @@ import (
 
 var _ store.TxStore[pgx.Tx] = (*Store)(nil)
 
-// AppendTx implements [store.TxStore]. The transaction must be one of the
-// same database, of isolation READ COMMITTED; a stricter one does not see what
-// died or was acked since it began, and is refused with [store.ErrInvalid]. What
-// is appended is under savepoints: an error of AppendTx leaves the transaction as
-// it was.
+// AppendTx implements [store.TxStore]. The transaction must be one of the same database, of
+// isolation READ COMMITTED; a stricter one does not see messages that died or were acked since
+// it began, and is refused with [store.ErrInvalid]. Appends are under savepoints: an error of
+// AppendTx leaves the transaction as it was.
 //
 // While the transaction stays open, only appends of the same id or unique key, and
 // changes of the topic's order, wait for it. An Append waits for two seconds and fails
@@ -32,7 +31,8 @@ var _ store.TxStore[pgx.Tx] = (*Store)(nil)
 // [store.As] finds; it keeps the same promises.
 func (s *appender) AppendTx(ctx context.Context, dbtx pgx.Tx,
 	batch store.Batch[pawl.Message]) ([]store.Receipt, error) {
-	// Of one that has ended, Conn may be at work for somebody else. An empty batch asks without a round trip.
+	// The connection of a transaction that has ended may be in use elsewhere. An empty batch
+	// asks for that without a round trip.
 	if err := dbtx.SendBatch(ctx, &pgx.Batch{}).Close(); err != nil {
 		return nil, txEnded(err)
 	}
@@ -75,7 +75,7 @@ func (s *Store) ackIn(ctx context.Context, c *pgconn.PgConn, token pawl.Token) e
 	return nil
 }
 
-// txEnded is the error of a transaction of the caller's that takes nothing any more.
+// txEnded is the error of a caller's transaction that has ended.
 func txEnded(err error) error {
 	return &store.Error{Op: "append", Code: store.ErrInvalid, Err: err,
 		Hint: "append before the commit; after an error, roll back and begin another transaction"}

@@ -41,7 +41,7 @@ type writing struct {
 	leave                 map[int64][]int64 // lanes off their claims, by fence
 	drop                  []int64           // claims
 	figures               map[figure]int64
-	deaths                map[who]int64 // in company, and when
+	deaths                map[who]int64 // beside other work, and when
 	more                  []step
 	woken                 []int32 // topics, by the steps
 }
@@ -76,10 +76,10 @@ d AS (DELETE FROM @msg WHERE ctid = ANY (ARRAY(
 ` + ackCommon + `
 e AS (SELECT 1)
 SELECT FROM e`
-	// moveToDead moves messages to the dead letters, with all that is known of them. An id
-	// that has a letter already was imported while the message lived. That letter stays
-	// as it is, and the message counts as purged: what cannot become a dead letter would keep
-	// everything else of its transaction.
+	// moveToDead moves messages to the dead letters, with everything that is known of them. An
+	// id that has a letter already was imported while the message was alive. That letter stays
+	// as it is, and the message counts as purged: otherwise it would hold up everything else in
+	// its transaction.
 	moveToDead = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[]) x(lane, seq, kind, reason, fingerprint)),
 i AS (INSERT INTO @dead (n, id, lane, rank, vis, topic, prio, replays, key, uniq, meta, body, attempts, rescues, lonely, dead_at, kind, reason, fingerprint, history)
@@ -96,7 +96,7 @@ t AS (DELETE FROM @tried WHERE seq = ANY ($2::bigint[])),
 a AS (DELETE FROM @attempt WHERE seq = ANY ($2::bigint[]))
 DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 	CROSS JOIN LATERAL (SELECT m.ctid FROM @msg m WHERE m.lane = x.lane AND m.seq = x.seq OFFSET 0) m))`
-	// markRest notes of what is left of runs that it was given out.
+	// markRest notes that the rest of runs was given out.
 	markRest = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason, seen)
 		SELECT m.seq, m.lane, 0, 0, 0, '', true FROM unnest($1::bigint[]) x(lane)
 		CROSS JOIN LATERAL (SELECT * FROM @lease l WHERE l.lane = x.lane OFFSET 0) l
@@ -111,8 +111,8 @@ DELETE FROM @msg WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
 	// putOff lets messages that are lanes of their own wait.
 	putOff = `INSERT INTO @lease (lane, token, reach, first, last, until)
 		SELECT s.seq, 0, 9223372036854775807, s.seq, s.seq, s.until FROM unnest($1::bigint[], $2::timestamptz[]) s(seq, until)`
-	// moveToTail makes messages delayed ones. What was given out of a lane before is not to
-	// be known of them when they are back: others may come in before them.
+	// moveToTail makes messages delayed ones. When they are back, they no longer count as given
+	// out before: others may come in before them.
 	moveToTail = `
 WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::timestamptz[]) x(lane, seq, until)),
 m AS (UPDATE @msg SET lane = seq WHERE ctid = ANY (ARRAY(SELECT m.ctid FROM x
