@@ -19,7 +19,6 @@ type settings struct {
 	pawl, search, postgres string
 	seconds                int
 	rate                   float64
-	claims                 []int
 }
 
 func main() { command.Main("projectbench", run) }
@@ -27,29 +26,24 @@ func main() { command.Main("projectbench", run) }
 func run(ctx context.Context, args []string) error {
 	var s settings
 	flags := flag.NewFlagSet("projectbench", flag.ContinueOnError)
-	flags.IntVar(&s.rows, "rows", 50_000, "rows of a round; inserts one by one are a fiftieth of that")
+	flags.IntVar(&s.rows, "rows", 50_000, "rows of a round")
 	flags.IntVar(&s.rounds, "rounds", 3, "rounds: every arm in each")
 	flags.StringVar(&s.pawl, "pawl", "pawl", "the program")
 	flags.StringVar(&s.search, "search", os.Getenv("PAWL_TEST_OPENSEARCH"), "the address of OpenSearch")
 	flags.StringVar(&s.postgres, "postgres", os.Getenv("PAWL_TEST_POSTGRES"), "a database whose user may make others")
 	flags.IntVar(&s.seconds, "seconds", 10, "how long latency is measured for")
 	flags.Float64Var(&s.rate, "rate", 0, "changes a second for latency; 0: a quarter of the rate of this run")
-	work := flags.String("work", "rate,latency,insert,claim", "what to measure")
+	work := flags.String("work", "rate,latency", "what to measure")
 	dbs := flags.String("databases", "postgres,sqlite", "where the outbox is")
-	deep := flags.Bool("deep", true, "claims at a million rows, too")
 	if err := flags.Parse(args); err != nil {
 		return err
-	}
-	s.claims = []int{10_000, 100_000}
-	if *deep {
-		s.claims = append(s.claims, 1_000_000)
 	}
 	works := strings.Split(*work, ",")
 	for name := range strings.SplitSeq(*dbs, ",") {
 		for _, w := range []struct {
 			name string
 			run  func(context.Context, *settings, string) error
-		}{{"rate", rates}, {"latency", latency}, {"insert", inserts}, {"claim", claims}} {
+		}{{"rate", rates}, {"latency", latency}} {
 			if !slices.Contains(works, w.name) {
 				continue
 			}
