@@ -32,7 +32,6 @@ type line struct {
 type pipeWorker struct {
 	mu  sync.Mutex
 	out *bufio.Writer
-	all sync.WaitGroup
 }
 
 func work(mode string) {
@@ -44,7 +43,6 @@ func work(mode string) {
 	for n := 1; ; n++ {
 		text, err := in.ReadString('\n')
 		if err != nil {
-			w.all.Wait()
 			return
 		}
 		var l line
@@ -80,20 +78,10 @@ func (w *pipeWorker) do(what string, l line, n int) {
 	case "hang":
 		_ = w.out.Flush()
 		time.Sleep(time.Hour)
-	case "slow", "beside": // one after the other, or side by side
+	case "slow":
 		d, _ := time.ParseDuration(argument)
-		if verb == "slow" {
-			time.Sleep(d)
-			w.say(l, `"ack"`, "")
-			return
-		}
-		w.all.Go(func() {
-			time.Sleep(d)
-			w.say(l, `"ack"`, "")
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			_ = w.out.Flush()
-		})
+		time.Sleep(d)
+		w.say(l, `"ack"`, "")
 	case "mute":
 		_ = w.out.Flush()
 		_ = os.Stdout.Close()
