@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
-	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/tlscause"
@@ -29,9 +28,6 @@ type Config struct {
 	Headers map[string]string // beside those of the delivery
 	// Timeout bounds a request and its reply; 0 leaves that to the deadline.
 	Timeout time.Duration
-	// Replies is the room that large replies share with those of other hooks; nil is
-	// room of its own. Whoever shares it must call its Settled.
-	Replies *Replies
 	// Request, if not nil, changes a request before it is sent: it may sign it.
 	Request func(r *http.Request, d *pawl.Delivery)
 	// Output, if not nil, gets the body of a reply with a status of 2xx, before Handle returns. No such reply states a
@@ -44,6 +40,7 @@ type Config struct {
 // Limits of a reply.
 const (
 	maxReason  = 2 << 10  // becomes the reason of a failure
+	maxVerdict = 32 << 20 // of a verdict: the largest body it may emit has room, however it is encoded
 	maxOutput  = 4 << 20  // of an Output
 	maxDrained = 64 << 10 // is read so that the connection can be used again
 )
@@ -73,9 +70,6 @@ func New(c Config) (*Hook, error) {
 	if err != nil {
 		return nil, errors.New("the URL cannot be read") // err quotes it, with the password
 	}
-	if c.Replies == nil {
-		c.Replies = NewReplies()
-	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Method == "" {
 		c.Method = http.MethodPost
@@ -104,18 +98,22 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	c := startClock(ctx, h.config.Timeout)
-	defer c.close()
-	reply, err := h.client.Do(h.request(c, d))
+	bound := ctx
+	if h.config.Timeout > 0 {
+		var cancel context.CancelFunc
+		bound, cancel = context.WithTimeout(ctx, h.config.Timeout)
+		defer cancel()
+	}
+	reply, err := h.client.Do(h.request(bound, d))
 	if err != nil {
-		return h.failed(ctx, c, err)
+		return h.failed(ctx, err)
 	}
 	defer func() { _ = reply.Body.Close() }()
 	if reply.StatusCode/100 == 2 && h.config.Output != nil {
-		return h.output(ctx, c, d, reply.Body)
+		return h.output(ctx, d, reply)
 	}
 	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
-		return h.worded(ctx, c, d, reply)
+		return h.worded(ctx, d, reply)
 	}
 	said, err := io.ReadAll(io.LimitReader(reply.Body, maxReason))
 	if err == nil {
@@ -128,52 +126,49 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 }
 
 // output passes the body of a reply on.
-func (h *Hook) output(ctx context.Context, c *clock, d *pawl.Delivery, body io.Reader) error {
-	text, err := io.ReadAll(io.LimitReader(body, maxOutput+1))
+func (h *Hook) output(ctx context.Context, d *pawl.Delivery, reply *http.Response) error {
+	text, fits, err := readUpTo(maxOutput, reply)
 	switch {
 	case err != nil:
-		return h.failed(ctx, c, err)
-	case len(text) > maxOutput:
+		return h.failed(ctx, err)
+	case !fits:
 		return pawl.Permanent(pawl.OfKind(policy.KindService, fmt.Errorf("the reply has more than %d MiB", maxOutput>>20)))
 	}
 	h.config.Output(d, text)
 	return nil
 }
 
-// errNoRoom gives a delivery back whose reply could not be read for lack of memory
-// here.
-var errNoRoom = handler.HandBack("there was no memory for its reply")
+// readUpTo reads a reply if it has that many bytes at most.
+func readUpTo(most int64, reply *http.Response) (text []byte, fits bool, err error) {
+	if reply.ContentLength > most {
+		return nil, false, nil
+	}
+	text, err = io.ReadAll(io.LimitReader(reply.Body, most+1))
+	return text, int64(len(text)) <= most, err
+}
 
-// worded reads the verdict that a reply states. The service has answered: what it waits
-// for room counts neither against it nor as its failure.
-func (h *Hook) worded(ctx context.Context, c *clock, d *pawl.Delivery, reply *http.Response) error {
-	text, room, err := h.config.Replies.read(reply, func(bytes int) error {
-		return c.without(func() error {
-			if h.config.Replies.take(ctx, bytes) != nil {
-				return errNoRoom
-			}
-			return nil
-		})
-	})
-	defer func() { h.config.Replies.leave(d, room) }()
-	if errors.Is(err, errNoRoom) {
-		return err
+// worded reads the verdict that a reply states.
+func (h *Hook) worded(ctx context.Context, d *pawl.Delivery, reply *http.Response) error {
+	text, fits, err := readUpTo(maxVerdict, reply)
+	if err != nil {
+		return h.failed(ctx, err)
 	}
-	if err != nil && !errors.Is(err, errTooLong) {
-		return h.failed(ctx, c, err)
+	if !fits {
+		return noVerdict(fmt.Errorf("it has more than %d MiB", maxVerdict>>20))
 	}
-	if err == nil {
-		v, bad := wire.ParseReply(text)
-		if bad == nil {
-			if v.Unknown != "" && h.unknown.CompareAndSwap(false, true) {
-				h.config.Logger.Warn("a verdict has a member that is unknown; it is left out", "member", v.Unknown,
-					"id", d.ID, "next", "correct it; a verdict has: "+wire.Members)
-			}
-			return v.Settle(d, policy.KindService)
-		}
-		err = bad
+	v, err := wire.ParseReply(text)
+	if err != nil {
+		return noVerdict(err)
 	}
-	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is not a verdict: %w", err))
+	if v.Unknown != "" && h.unknown.CompareAndSwap(false, true) {
+		h.config.Logger.Warn("a verdict has a member that is unknown; it is left out", "member", v.Unknown,
+			"id", d.ID, "next", "correct it; a verdict has: "+wire.Members)
+	}
+	return v.Settle(d, policy.KindService)
+}
+
+func noVerdict(why error) error {
+	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is not a verdict: %w", why))
 }
 
 // isVerdict reports whether a reply says that it states a verdict.
@@ -182,9 +177,10 @@ func isVerdict(contentType string) bool {
 	return media == ContentVerdict
 }
 
-func (h *Hook) request(c *clock, d *pawl.Delivery) *http.Request {
+func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
 	header := h.fixed.Clone()
-	describe(header, d, c.deadline(), policy.LastAttempt(c.ctx, policy.KindService))
+	deadline, _ := ctx.Deadline()
+	describe(header, d, deadline, policy.LastAttempt(ctx, policy.KindService))
 	r := &http.Request{
 		Method: h.config.Method, URL: h.url, Host: h.url.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -201,11 +197,11 @@ func (h *Hook) request(c *clock, d *pawl.Delivery) *http.Request {
 	if h.config.Request != nil {
 		h.config.Request(r, d)
 	}
-	return r.WithContext(c.ctx)
+	return r.WithContext(ctx)
 }
 
 // failed says why there was no reply.
-func (h *Hook) failed(ctx context.Context, c *clock, err error) error {
+func (h *Hook) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -213,7 +209,7 @@ func (h *Hook) failed(ctx context.Context, c *clock, err error) error {
 		err = e.Err // without the URL: it may hold what is secret
 	}
 	facts := policy.Facts(0)
-	if c.over() || errors.Is(err, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) {
 		err, facts = fmt.Errorf("no reply within %v", h.config.Timeout), policy.Timeout
 	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		facts = policy.Connect

@@ -14,11 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/cron"
 	"github.com/pawl-dev/pawl/dispatch"
-	hook "github.com/pawl-dev/pawl/handler/http"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/systemd"
 	"github.com/pawl-dev/pawl/observe"
@@ -192,10 +190,9 @@ func (d *Daemon) build() error {
 	if err = d.openState(); err != nil {
 		return err
 	}
-	replies := hook.NewReplies()
 	var topics []dispatch.Topic
 	for _, t := range d.Config.Topics {
-		c, err := newServedTopic(t, d.programs, replies, d.limits)
+		c, err := newServedTopic(t, d.programs, d.limits)
 		if err != nil {
 			return fmt.Errorf("topic %s: %w", t.Name, err)
 		}
@@ -204,33 +201,11 @@ func (d *Daemon) build() error {
 	}
 	topics = d.Tracer.Topics(append(topics, d.host.Topics()...), objectives(d.Config.Topics))
 	declared := newDeclaring(d.store, d.owner(), d.Logger)
-	d.dispatcher, err = dispatch.New(&telling{declared, replies.Settled}, dispatch.Config{
+	d.dispatcher, err = dispatch.New(declared, dispatch.Config{
 		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
 		Events: d.events, Version: d.Version, DrainTimeout: d.Config.Drain,
 	})
 	return err
-}
-
-// telling is a store that calls settled with what was settled, or never will be.
-type telling struct {
-	store.Store
-	settled func(...pawl.Token)
-}
-
-// Unwrap returns the store behind it.
-func (s *telling) Unwrap() store.Store { return s.Store }
-
-// Settle settles, and calls settled.
-func (s *telling) Settle(ctx context.Context, b store.Batch[store.Settlement]) ([]store.Refusal, error) {
-	refused, err := s.Store.Settle(ctx, b)
-	if err == nil {
-		tokens := make([]pawl.Token, len(b.Items))
-		for i := range b.Items {
-			tokens[i] = b.Items[i].Token
-		}
-		s.settled(tokens...)
-	}
-	return refused, err
 }
 
 // objectives are how long messages should take, by topic.

@@ -36,16 +36,16 @@ type runner interface {
 }
 
 // handlerKinds are the kinds of handlers that a topic can have, a line each. Package config has their keys.
-var handlerKinds = map[string]func(*config.Topic, *programs, *hook.Replies) (runner, error){
-	config.Exec: func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
+var handlerKinds = map[string]func(*config.Topic, *programs) (runner, error){
+	config.Exec: func(t *config.Topic, p *programs) (runner, error) {
 		return plain{Handler: p.exec(t.Command)}, nil
 	},
-	config.Pipe: func(t *config.Topic, p *programs, _ *hook.Replies) (runner, error) {
+	config.Pipe: func(t *config.Topic, p *programs) (runner, error) {
 		return &keeper{programs: p, topic: t}, nil
 	},
-	config.HTTP: func(t *config.Topic, p *programs, replies *hook.Replies) (runner, error) {
+	config.HTTP: func(t *config.Topic, p *programs) (runner, error) {
 		h, err := hook.New(hook.Config{
-			URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout, Replies: replies,
+			URL: t.URL, Method: t.Method, Headers: t.Headers, Timeout: t.Timeout,
 			Logger: p.forTopics(t.Name),
 		})
 		if err != nil {
@@ -56,12 +56,12 @@ var handlerKinds = map[string]func(*config.Topic, *programs, *hook.Replies) (run
 }
 
 // newRunner makes the handler of a topic.
-func newRunner(t *config.Topic, p *programs, replies *hook.Replies) (runner, error) {
+func newRunner(t *config.Topic, p *programs) (runner, error) {
 	build, ok := handlerKinds[t.Handler]
 	if !ok {
 		return nil, fmt.Errorf("there is no handler %q", t.Handler)
 	}
-	return build(t, p, replies)
+	return build(t, p)
 }
 
 // plain is a handler that needs no more than to be called.
@@ -90,13 +90,13 @@ type servedTopic struct {
 	limits []*dispatch.Limiter
 }
 
-func newServedTopic(t config.Topic, p *programs, replies *hook.Replies, all limits) (*servedTopic, error) {
+func newServedTopic(t config.Topic, p *programs, all limits) (*servedTopic, error) {
 	c := &servedTopic{topic: t}
 	var err error
 	if c.limit, c.limits, err = all.of(&t); err != nil {
 		return nil, err
 	}
-	c.runner, err = newRunner(&t, p, replies)
+	c.runner, err = newRunner(&t, p)
 	return c, err
 }
 

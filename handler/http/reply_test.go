@@ -1,0 +1,59 @@
+package http
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/policy"
+)
+
+func TestAReplyHasABound(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		h := hook(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", ContentVerdict)
+			if known {
+				w.Header().Set("Content-Length", fmt.Sprint(maxVerdict+1))
+			}
+			_, _ = io.WriteString(w, `{"verdict":"ack","reason":"`)
+			filling := strings.Repeat("x", 1<<20)
+			for range maxVerdict >> 20 {
+				if _, err := io.WriteString(w, filling); err != nil {
+					return
+				}
+			}
+			_, _ = io.WriteString(w, `"}`)
+		})
+		if err := h.Handle(t.Context(), delivery()); err == nil || !strings.Contains(err.Error(), "more than 32 MiB") {
+			t.Errorf("length known: %v: %v", known, err)
+		}
+	}
+}
+
+func TestAManyTimesEmittedNothing(t *testing.T) {
+	h := hook(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", ContentVerdict)
+		_, _ = io.WriteString(w, `{"verdict":"ack","emit":[`+strings.Repeat("{},", 50_000)+`{}]}`)
+	})
+	d := delivery()
+	if err := h.Handle(t.Context(), d); err != nil || len(d.Emitted()) != 10_001 {
+		t.Errorf("it emits %d, %v; want one too many", len(d.Emitted()), err)
+	}
+}
+
+// TestAReplyHasItsTimeToTheEnd, not only to its first byte.
+func TestAReplyHasItsTimeToTheEnd(t *testing.T) {
+	h := hook(t, Config{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", ContentVerdict)
+		_, _ = io.WriteString(w, `{"verdict":"ack"`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	err := h.Handle(t.Context(), delivery())
+	if policy.FactsOf(err) != policy.Timeout || !strings.Contains(err.Error(), "no reply within 50ms") {
+		t.Errorf("it ends with %v", err)
+	}
+}
