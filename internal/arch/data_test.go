@@ -82,8 +82,6 @@ var layers = []layer{
 	{"pipeline/...", []string{".", "store", "policy", "dispatch", "observe", "observe/trace", "outbox", "open",
 		"handler", "handler/*", "pipeline", "pipeline/internal/...", "retryafter", "tlscause"},
 		"a pipeline uses public packages only, as anybody else's would"},
-	{"internal/demo/site", nil,
-		"the demonstration site is a web server like any other: it knows nothing of its crawler"},
 	{"internal/demo", []string{"store", "pipeline", "pipeline/crawl"},
 		"the living example is what a user could write, over a store that package open opened"},
 	{"docs/runbook", nil, "pages are text"},
@@ -128,7 +126,7 @@ var layers = []layer{
 		"commands of what runs over any store, in the form of those of pipelines"},
 	{"internal/cli/...", []string{".", "api", "store", "policy", "pipeline", "dispatch", "dispatch/roster", "observe",
 		"observe/figures", "observe/logs", "observe/trace", "internal/commands", "console", "open", "internal/bench",
-		"internal/cluster", "internal/config", "internal/demo/...", "internal/doctor", "internal/licences",
+		"internal/cluster", "internal/config", "internal/demo", "internal/doctor", "internal/licences",
 		"internal/lines", "internal/migrate", "internal/operate", "handler/...", "internal/redact",
 		"internal/send", "internal/serve", "internal/terminal"}, "a command calls the rooms, which know backends and pipelines"},
 	{"cmd/...", []string{"internal/cli"}, "a main is signals and an exit code"},
@@ -138,7 +136,7 @@ var layers = []layer{
 		"cron", "statesync", "console", "observe", "observe/events", "observe/trace", "observe/watch", "pipeline", "pipeline/*",
 		"typed"},
 		"an example is a user's program: it has what is public"},
-	{"e2e/...", []string{"internal/demo/..."}, "end-to-end tests know the binary, not its parts"},
+	{"e2e/...", []string{"internal/demo"}, "end-to-end tests know the binary, not its parts"},
 }
 
 // arrow is an import whose ban has a reason of its own, more telling than that of

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/pawl-dev/pawl/internal/demo/site"
 	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -24,7 +23,7 @@ type Summary struct {
 }
 
 // compare compares the file of pages and the dead letters with what the site has.
-func (sum *Summary) compare(ctx context.Context, letters store.DeadLetters, s *site.Site) error {
+func (sum *Summary) compare(ctx context.Context, letters store.DeadLetters, s *site) error {
 	sum.Missing, sum.Twice = []string{}, []string{}
 	times := map[string]int{}
 	f, err := os.Open(sum.Out)
@@ -55,9 +54,9 @@ func (sum *Summary) compare(ctx context.Context, letters store.DeadLetters, s *s
 			times[request.URL]++
 		}
 	}
-	for path := range s.Paths() {
-		if times[page(path)] == 0 {
-			sum.Missing = append(sum.Missing, page(path))
+	for _, p := range s.pages {
+		if times[page(p.path)] == 0 {
+			sum.Missing = append(sum.Missing, page(p.path))
 		}
 	}
 	sum.Closes = len(sum.Missing) == 0 && len(sum.Twice) == 0 &&

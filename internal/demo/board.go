@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/demo/site"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -14,7 +13,7 @@ import (
 type board struct {
 	ctx    context.Context
 	topics store.Topics
-	site   *site.Site
+	site   *site
 	began  time.Time
 }
 
@@ -34,17 +33,16 @@ func (b *board) look() (pages int64, t store.TopicStats) {
 func (b *board) line() string {
 	pages, t := b.look()
 	return fmt.Sprintf("%5.1fs  %d of %d pages stored, %d to fetch, %d retried, %d dead", time.Since(b.began).Seconds(),
-		pages, b.site.Len(), t.Waiting+t.Delayed, t.Retried, t.Dead)
+		pages, len(b.site.pages), t.Waiting+t.Delayed, t.Retried, t.Dead)
 }
 
 func (b *board) lines() []string {
 	pages, t := b.look()
 	return []string{
-		bar(pages, int64(b.site.Len())) + fmt.Sprintf("  %.1fs", time.Since(b.began).Seconds()),
+		bar(pages, int64(len(b.site.pages))) + fmt.Sprintf("  %.1fs", time.Since(b.began).Seconds()),
 		fmt.Sprintf("%-13s%9s%9s%9s%9s%9s%9s", "topic", "waiting", "delayed", "leased", "acked", "retried", "dead"),
 		fmt.Sprintf("%-13s%9d%9d%9d%9d%9d%9d", requests, t.Waiting, t.Delayed, t.Leased, t.Acked, t.Retried, t.Dead),
-		fmt.Sprintf("the site answered %d requests, at most %d at once", b.site.Tally().Requests,
-			b.site.MaxConcurrent()),
+		fmt.Sprintf("the site answered %d requests", b.site.requests.Load()),
 	}
 }
 

@@ -16,14 +16,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/pawl-dev/pawl/internal/demo/site"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/pipeline/crawl"
 	"github.com/pawl-dev/pawl/store"
 )
-
-// DefaultPages is how many pages the site has unless told otherwise.
-const DefaultPages = site.DefaultPages
 
 // The topics of the crawl.
 const (
@@ -92,7 +88,7 @@ func (c *Config) crawl(ctx context.Context) (Summary, error) {
 	}
 	defer h.close()
 	fmt.Fprintf(c.Board, "a site of %d pages at %s, with %d that cannot be read and %d that always fail\n",
-		h.site.Len(), h.url, len(h.site.Broken()), len(h.site.Failing()))
+		len(h.site.pages), h.url, h.site.with(broken), h.site.with(failing))
 	live := &board{ctx: ctx, topics: topics, site: h.site, began: time.Now()}
 	shown := (&pipeline.Invocation{Stderr: c.Board, Show: c.Show}).Board(live.lines, live.line)
 	sums, err := crawl.Run(ctx, c.Store, c.Logger, c.module(h))
@@ -100,7 +96,7 @@ func (c *Config) crawl(ctx context.Context) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	sum := Summary{Summary: sums[0], Reachable: h.site.Len()}
+	sum := Summary{Summary: sums[0], Reachable: len(h.site.pages)}
 	sum.ElapsedSeconds = time.Since(live.began).Seconds()
 	if err := sum.compare(ctx, letters, h.site); err != nil {
 		return sum, err
@@ -165,14 +161,14 @@ const siteName = "docs.pawl.test"
 
 // host is the site on a loopback port.
 type host struct {
-	site   *site.Site
+	site   *site
 	server *http.Server
 	url    string // of the port
 }
 
 // serve opens the site and serves it until close.
 func serve(ctx context.Context, run Run) (*host, error) {
-	s := site.New(site.Options{Pages: run.Pages, Seed: run.Seed, Faults: site.DefaultFaults()})
+	s := newSite(run.Pages, run.Seed)
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

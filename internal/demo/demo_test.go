@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pawl-dev/pawl/internal/demo/site"
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
@@ -30,8 +29,7 @@ func TestTheAccountCloses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := site.DefaultFaults()
-	if !sum.Closes || sum.Reachable != 300 || int(sum.Dead) != faults.Broken+faults.Failing {
+	if !sum.Closes || sum.Reachable != 300 || int(sum.Dead) != lasting[broken]+lasting[failing] {
 		t.Fatalf("%+v", sum)
 	}
 	if sum.Retries == 0 || sum.Duplicate == 0 {
