@@ -55,8 +55,8 @@ is wrong.`,
 			if err := s.one(h, func(w io.Writer) { describeHealth(w, h) }); err != nil {
 				return err
 			}
-			if len(h.Problems) > 0 {
-				return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(h.Problems)),
+			if len(h.Faults) > 0 {
+				return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(h.Faults)),
 					next: "docs/runbook has a page for most of them"}
 			}
 			return nil
@@ -78,17 +78,17 @@ func describeHealth(w io.Writer, h *cluster.Health) {
 	for _, t := range h.Topics {
 		fmt.Fprintf(w, "topic %s: %d partitions, %d replicas, %d dead letters\n", t.Topic, t.Partitions,
 			t.Replicas, t.Dead)
-		for _, p := range h.Partitions {
+		for _, p := range h.Lags {
 			if p.Topic == t.Topic {
-				fmt.Fprintf(w, "  partition %-3d lag %-8d committed %-8s of %-8d %s\n", p.Partition, p.Lag,
+				fmt.Fprintf(w, "  partition %-3d lag %-8d committed %-8s of %-8d %s\n", p.Partition, p.Left,
 					committed(p.Committed), p.End, p.Member)
 			}
 		}
 	}
-	for _, p := range h.Problems {
+	for _, p := range h.Faults {
 		fmt.Fprintf(w, "✘ %s: %s\n", p.About, p.What)
 	}
-	if len(h.Problems) == 0 {
+	if len(h.Faults) == 0 {
 		fmt.Fprintln(w, "✔ no problems")
 	}
 }

@@ -21,37 +21,39 @@ import (
 
 // Health is the state of a cluster, its topics and the group.
 type Health struct {
-	Cluster    string
-	Controller int32
-	Brokers    []string // HOST:PORT
-	Topics     []TopicHealth
-	Group      GroupHealth
-	Lags       []Lag
-	Faults     []Fault // what is wrong, in words
+	Cluster    string        `json:"cluster"`
+	Controller int32         `json:"controller"`
+	Brokers    []string      `json:"brokers"` // HOST:PORT
+	Group      GroupHealth   `json:"group"`
+	Topics     []TopicHealth `json:"topics"`
+	Lags       []Lag         `json:"partitions"`
+	Faults     []Fault       `json:"problems"` // what is wrong, in words
 }
 
 // TopicHealth is the state of a topic.
 type TopicHealth struct {
-	Topic           string
-	Partitions      int
-	Replicas        int
-	Leaderless      []int32 // partitions that cannot be written or read
-	UnderReplicated []int32 // partitions with replicas that are behind
-	DeadTopic       bool    // the topic of its dead letters is there
-	Dead            int64   // dead letters
+	Topic           string  `json:"topic"`
+	Partitions      int     `json:"partitions"`
+	Replicas        int     `json:"replicas"`
+	Leaderless      []int32 `json:"leaderless,omitempty"`       // partitions that cannot be written or read
+	UnderReplicated []int32 `json:"under_replicated,omitempty"` // partitions with replicas that are behind
+	DeadTopic       bool    `json:"dead_topic"`                 // the topic of its dead letters is there
+	Dead            int64   `json:"dead"`                       // dead letters
 }
 
 // GroupHealth is the state of the consumer group.
 type GroupHealth struct {
-	Name    string
-	State   string // Stable, PreparingRebalance, Empty, Dead …
-	Members []Member
+	Name    string   `json:"name"`
+	State   string   `json:"state"` // Stable, PreparingRebalance, Empty, Dead …
+	Members []Member `json:"members"`
 }
 
 // Member is a process of the group.
 type Member struct {
-	ID, Client, Host string
-	Partitions       int
+	ID         string `json:"id"`
+	Client     string `json:"client"`
+	Host       string `json:"host"`
+	Partitions int    `json:"partitions"`
 }
 
 // Health asks the brokers for the state of the cluster, the group, and the given
@@ -60,7 +62,8 @@ func (s *inspector) Health(ctx context.Context, topics ...string) (*Health, erro
 	if err := s.usable(ctx, "health"); err != nil {
 		return nil, err
 	}
-	h := &Health{Group: GroupHealth{Name: s.cfg.Group}}
+	h := &Health{Group: GroupHealth{Name: s.cfg.Group, Members: []Member{}}, Topics: []TopicHealth{}, Lags: []Lag{},
+		Faults: []Fault{}}
 	meta, err := s.admin.BrokerMetadata(ctx)
 	if err != nil {
 		return nil, s.explain("health", err)
@@ -326,11 +329,11 @@ type health struct {
 
 // Fault is a fault that an operator should look at.
 type Fault struct {
-	About string    // topic, topic/partition or group
-	What  string    // in words
-	Since time.Time // first seen
-	Seen  time.Time // last seen
-	Count int
+	About string    `json:"about"` // topic, topic/partition or group
+	What  string    `json:"what"`  // in words
+	Since time.Time `json:"-"`     // first seen
+	Seen  time.Time `json:"-"`     // last seen
+	Count int       `json:"-"`
 }
 
 func (h *health) note(about, format string, args ...any) {

@@ -265,13 +265,13 @@ func (s *registry) count(ctx context.Context, name string) (store.TopicStats, er
 
 // Lag is how far the group is in a partition.
 type Lag struct {
-	Topic     string
-	Partition int32
-	Start     int64 // first offset that is there
-	End       int64 // behind the last one
-	Committed int64 // first offset that is not finished; -1: nothing was committed yet
-	Left      int64 // messages that are not finished
-	Member    string
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Start     int64  `json:"start"`     // first offset that is there
+	End       int64  `json:"end"`       // behind the last one
+	Committed int64  `json:"committed"` // first offset that is not finished; -1: nothing was committed yet
+	Left      int64  `json:"lag"`       // messages that are not finished
+	Member    string `json:"member,omitempty"`
 
 	cp gate.Checkpoint // committed with it; zero where it is not one of this log
 }
