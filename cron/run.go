@@ -37,8 +37,8 @@ type rival struct {
 	since   time.Time
 }
 
-// reign is the time in which this process leads.
-type reign struct {
+// term is the time in which this process leads.
+type term struct {
 	*Scheduler
 	version  int64     // of the entry
 	renewed  time.Time // by this process's clock
@@ -55,7 +55,7 @@ type reign struct {
 func (s *Scheduler) Run(ctx context.Context) {
 	var other rival
 	for {
-		r := &reign{Scheduler: s}
+		r := &term{Scheduler: s}
 		if s.began.Load() == 0 {
 			_, _ = s.present(ctx) // what fails, fails again below
 		}
@@ -88,7 +88,7 @@ func (s *Scheduler) any(ctx context.Context) (bool, error) {
 }
 
 // campaign takes the lease if it is free.
-func (r *reign) campaign(ctx context.Context, other *rival) (bool, error) {
+func (r *term) campaign(ctx context.Context, other *rival) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadRenew)
 	defer cancel()
 	now, err := r.present(ctx)
@@ -128,7 +128,7 @@ func (r *reign) campaign(ctx context.Context, other *rival) (bool, error) {
 }
 
 // renew makes the lease longer; without an owner it gives it up.
-func (r *reign) renew(ctx context.Context, owner string) error {
+func (r *term) renew(ctx context.Context, owner string) error {
 	here := time.Now()
 	now, err := r.entries.Clock(ctx)
 	if err != nil {
@@ -146,10 +146,10 @@ func (r *reign) renew(ctx context.Context, owner string) error {
 }
 
 // now is the store's time.
-func (r *reign) now() time.Time { return r.clock.Add(time.Since(r.renewed)) }
+func (r *term) now() time.Time { return r.clock.Add(time.Since(r.renewed)) }
 
 // lead fires until ctx ends or the lease is lost.
-func (r *reign) lead(ctx context.Context) {
+func (r *term) lead(ctx context.Context) {
 	defer func() {
 		r.pending.Store(0)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leadRenew)
@@ -172,7 +172,7 @@ func (r *reign) lead(ctx context.Context) {
 }
 
 // keep renews the lease when it is time, and fails when it cannot be relied on.
-func (r *reign) keep(ctx context.Context) error {
+func (r *term) keep(ctx context.Context) error {
 	if time.Since(r.renewed) < leadRenew {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (r *reign) keep(ctx context.Context) error {
 }
 
 // pass takes what was written, and fires what is due. It lowers wait to when the next tick is.
-func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
+func (r *term) pass(ctx context.Context, wait *time.Duration) error {
 	news, err := r.readSchedules(ctx)
 	if err != nil {
 		return err
@@ -227,7 +227,7 @@ func (r *reign) pass(ctx context.Context, wait *time.Duration) error {
 }
 
 // readSchedules takes what was written since the last time, or all, and reports whether that may be something new.
-func (r *reign) readSchedules(ctx context.Context) (news bool, err error) {
+func (r *term) readSchedules(ctx context.Context) (news bool, err error) {
 	first, before, after := r.all == nil, r.all, r.after
 	if all := first || time.Since(r.read) >= anew; all {
 		r.all, after, r.read = map[string]*live{}, 0, time.Now()
@@ -250,7 +250,7 @@ func (r *reign) readSchedules(ctx context.Context) (news bool, err error) {
 }
 
 // step fires what is due of a schedule.
-func (r *reign) step(ctx context.Context, l *live) error {
+func (r *term) step(ctx context.Context, l *live) error {
 	if !l.loaded {
 		if err := r.load(ctx, l); err != nil {
 			return err
@@ -295,7 +295,7 @@ type due struct {
 const most = 10_000
 
 // fire deals with what is due, at least one tick.
-func (r *reign) fire(ctx context.Context, l *live) error {
+func (r *term) fire(ctx context.Context, l *live) error {
 	now := r.now()
 	var plan []due
 	recent := now.Add(-l.def.Within())
@@ -330,7 +330,7 @@ func (r *reign) fire(ctx context.Context, l *live) error {
 
 // book sends the message of a tick, or not, and writes down which. A tick that is missed is written with a later
 // one, unless it is the last.
-func (r *reign) book(ctx context.Context, l *live, d due, last bool) error {
+func (r *term) book(ctx context.Context, l *live, d due, last bool) error {
 	w := row{Tick: d.tick.Unix(), Action: ActionFired}
 	switch {
 	case d.madeUp:
@@ -368,7 +368,7 @@ func (r *reign) book(ctx context.Context, l *live, d due, last bool) error {
 }
 
 // overlap looks after the message of the tick before.
-func (r *reign) overlap(ctx context.Context, l *live, w *row) error {
+func (r *term) overlap(ctx context.Context, l *live, w *row) error {
 	if l.record.Last == 0 || l.record.Last == w.Tick || l.def.Overlap != OverlapSkip && l.def.Overlap != OverlapReplace {
 		return nil
 	}
@@ -390,7 +390,7 @@ func (r *reign) overlap(ctx context.Context, l *live, w *row) error {
 
 // replace cancels the message of the tick before, if it still waits. That it is about to is written down first: after a
 // crash nobody could say who removed the message.
-func (r *reign) replace(ctx context.Context, l *live, id string) error {
+func (r *term) replace(ctx context.Context, l *live, id string) error {
 	i, ok := store.As[store.Inspector](r.store, store.CanLookup)
 	if !ok {
 		return &store.Error{Op: "overlap: replace", Code: store.ErrUnsupported}
@@ -433,7 +433,7 @@ func (r *reign) replace(ctx context.Context, l *live, id string) error {
 }
 
 // why says why a tick was made up or missed.
-func (r *reign) why(l *live, d due) string {
+func (r *term) why(l *live, d due) string {
 	const clock = "15:04:05"
 	zone := l.times.zone
 	down := "no scheduler fired it within " + lateFor.String()

@@ -63,7 +63,7 @@ func TestResumeWhatWasWrittenPaused(t *testing.T) {
 func TestNothingDueIsCheap(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.put(Schedule{Name: "s", Cron: "@yearly"})
-		lead := &reign{Scheduler: r.Scheduler}
+		lead := &term{Scheduler: r.Scheduler}
 		if ok, err := lead.campaign(r.Context(), &rival{}); !ok || err != nil {
 			t.Fatal(ok, err)
 		}

@@ -309,7 +309,7 @@ func TestReplaceAndCrash(t *testing.T) {
 		stop := r.start("a")
 		time.Sleep(90 * time.Second)
 		stop()
-		dead := &reign{Scheduler: r.Scheduler}
+		dead := &term{Scheduler: r.Scheduler}
 		l, err := dead.get(ctx, "s")
 		r.must(err)
 		r.must(dead.replace(ctx, l, messageID("s", l.record.Last))) // and nothing more

@@ -40,7 +40,7 @@ type claimer struct {
 
 // maxUnsettled is how many verdicts may wait for the store before nothing more
 // is claimed: a store that settles slowly is not claimed from quickly.
-const maxUnsettled = 4 * fullTray
+const maxUnsettled = 4 * fullCall
 
 // plan is what the claimer does next: claim, or wait.
 type plan struct {

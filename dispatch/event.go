@@ -117,7 +117,7 @@ func (w *worker) begun(c *call) {
 }
 
 // completed emits events for the acks in a batch that the store accepted.
-func (d *events) completed(batch tray, refused map[int]error) {
+func (d *events) completed(batch settlements, refused map[int]error) {
 	if d.cfg.Events == nil {
 		return
 	}

@@ -106,7 +106,7 @@ func traceID(traceparent string) string {
 }
 
 // logRefused logs settlements that changed nothing, batch by batch.
-func (d *events) logRefused(batch tray, refused []store.Refusal) {
+func (d *events) logRefused(batch settlements, refused []store.Refusal) {
 	if len(refused) == 0 || d.io.Err() != nil {
 		return
 	}

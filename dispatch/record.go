@@ -61,15 +61,15 @@ func (d *settler) detach(r *run, n int) {
 	}
 }
 
-// put lays a settlement into the tray and tells the settler when it is the
+// put adds a settlement to those that are gathered and tells the settler when it is the
 // first one, or one that fills it.
 func (d *settler) put(st *store.Settlement, o outcome) {
-	d.tray.add(st, o)
-	switch len(d.tray.items) {
+	d.gathered.add(st, o)
+	switch len(d.gathered.items) {
 	case 1:
-		d.tray.since = d.engine.now()
+		d.gathered.since = d.engine.now()
 		signal(d.settleKick)
-	case fullTray:
+	case fullCall:
 		signal(d.settleKick)
 	}
 }
@@ -97,8 +97,8 @@ func (d *settler) giveBack(r *run, after time.Duration, reason string) {
 func (d *settler) drop(r *run) {
 	n := len(r.ds) - r.at
 	d.detach(r, n)
-	r.topic.tally.lost += int64(n)
-	r.topic.tally.untold += n
+	r.topic.counts.lost += int64(n)
+	r.topic.counts.untold += n
 	d.reduce(r, n)
 }
 

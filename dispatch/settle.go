@@ -20,7 +20,7 @@ type settler struct {
 	watcher  *watcher
 
 	// mu of the engine guards what follows.
-	tray     tray
+	gathered settlements
 	settling int // calls of Settle on their way, and about to be
 }
 
@@ -32,9 +32,9 @@ func (d *settler) settleLoop() {
 	for {
 		d.mu.Lock()
 		wait := d.settleWait(d.engine.now())
-		var batch tray
+		var batch settlements
 		if wait == 0 {
-			batch = d.takeTray()
+			batch = d.takeGathered()
 		}
 		d.mu.Unlock()
 		if wait == 0 {
@@ -51,17 +51,17 @@ func (d *settler) settleLoop() {
 	}
 }
 
-// settleWait is how long the tray had better wait; 0 is not at all. The caller
+// settleWait is how long what is gathered waits for more; 0 is not at all. The caller
 // holds mu.
 func (d *settler) settleWait(now time.Duration) time.Duration {
-	n, age := len(d.tray.items), now-d.tray.since
+	n, age := len(d.gathered.items), now-d.gathered.since
 	switch {
 	case n == 0 || d.settling >= settlers:
 		return time.Hour
-	case n >= fullTray || d.phase != working:
+	case n >= fullCall || d.phase != working:
 		return 0
 	case d.settling > 0:
-		return max(trayWait-age, 0)
+		return max(awaitCall-age, 0)
 	case d.coming():
 		return max(linger-age, 0)
 	default:
@@ -79,34 +79,34 @@ func (d *settler) coming() bool {
 	return false
 }
 
-// takeTray takes a batch out of the tray. What is left there of a run that is
+// takeGathered takes a batch out of what is gathered. What is left of a run that is
 // in the batch must wait for it. The caller holds mu.
-func (d *settler) takeTray() tray {
-	batch := d.tray.take()
+func (d *settler) takeGathered() settlements {
+	batch := d.gathered.take()
 	d.settling++
 	for i := range batch.outs {
 		batch.outs[i].run.settling++
 	}
-	if len(d.tray.items) == 0 {
+	if len(d.gathered.items) == 0 {
 		return batch
 	}
-	rest := d.tray // its items are not shared: they move up in place
-	d.tray = tray{items: rest.items[:0], outs: rest.outs[:0], since: rest.since}
+	rest := d.gathered // its items are not shared: they move up in place
+	d.gathered = settlements{items: rest.items[:0], outs: rest.outs[:0], since: rest.since}
 	for i := range rest.items {
 		if r := rest.outs[i].run; r.settling > 0 {
 			r.pending = append(r.pending, entry{rest.items[i], rest.outs[i]})
 		} else {
-			d.tray.add(&rest.items[i], rest.outs[i])
+			d.gathered.add(&rest.items[i], rest.outs[i])
 		}
 	}
-	clear(rest.items[len(d.tray.items):])
-	clear(rest.outs[len(d.tray.outs):])
+	clear(rest.items[len(d.gathered.items):])
+	clear(rest.outs[len(d.gathered.outs):])
 	return batch
 }
 
 // settle hands a batch to the store, and repeats it under its id until it is accepted,
 // or certainly too late.
-func (d *settler) settle(batch tray) {
+func (d *settler) settle(batch settlements) {
 	b := store.NewBatch(batch.items...)
 	refused, err := d.settleUntilTaken(b, batch.outs)
 	if err != nil && len(b.Items) > 1 && (errors.Is(err, store.ErrTooLarge) || errors.Is(err, store.ErrInvalid)) {
@@ -115,8 +115,8 @@ func (d *settler) settle(batch tray) {
 		d.mu.Lock()
 		d.settling++
 		d.mu.Unlock()
-		d.settle(tray{items: batch.items[:half], outs: batch.outs[:half]})
-		d.settle(tray{items: batch.items[half:], outs: batch.outs[half:]})
+		d.settle(settlements{items: batch.items[:half], outs: batch.outs[:half]})
+		d.settle(settlements{items: batch.items[half:], outs: batch.outs[half:]})
 		return
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (d *settler) leaseEnd(outs []outcome) time.Duration {
 }
 
 // settled records what the store did with a batch.
-func (d *settler) settled(batch tray, refused []store.Refusal) {
+func (d *settler) settled(batch settlements, refused []store.Refusal) {
 	refused = slices.DeleteFunc(refused, func(r store.Refusal) bool {
 		gone := batch.outs[r.Index].inTx && errors.Is(r.Err, pawl.ErrLeaseLost)
 		if gone {
@@ -190,7 +190,7 @@ func (d *settler) settled(batch tray, refused []store.Refusal) {
 			o.run.topic.settledOwed(o.run, now, err != nil)
 		}
 		if err != nil {
-			o.run.topic.tally.refuse(err, o.n)
+			o.run.topic.counts.refuse(err, o.n)
 		} else {
 			d.taken(o, st, now)
 		}
@@ -233,7 +233,7 @@ func (d *settler) continueRun(r *run) {
 // for which something became claimable by it. The caller holds mu.
 func (d *settler) taken(o *outcome, st *store.Settlement, now time.Duration) {
 	t := o.run.topic
-	t.tally.count(st, o, now)
+	t.counts.count(st, o, now)
 	for i := range st.Emit {
 		if to := d.byName[st.Emit[i].Topic]; to != nil {
 			to.pace.wake(now)

@@ -65,9 +65,9 @@ func (d *watcher) Snapshot() Snapshot {
 	for _, t := range d.topics {
 		of := TopicSnapshot{
 			Name: t.Name, Running: t.running, Concurrency: t.Concurrency, Reserved: t.Reserved,
-			Waiting: t.waiting, Zombies: t.zombies, Mean: t.mean, Rate: t.tally.rate(now),
-			Acked: t.tally.acked, Retried: t.tally.retried, Dead: t.tally.dead,
-			Released: t.tally.released, Lost: t.tally.lost, HeldBack: len(t.held), LimitedBy: t.limited(now),
+			Waiting: t.waiting, Zombies: t.zombies, Mean: t.mean, Rate: t.counts.rate(now),
+			Acked: t.counts.acked, Retried: t.counts.retried, Dead: t.counts.dead,
+			Released: t.counts.released, Lost: t.counts.lost, HeldBack: len(t.held), LimitedBy: t.limited(now),
 			FullTarget: t.fullTarget(), Late: late[t],
 		}
 		if t.Room != nil {

@@ -45,7 +45,7 @@ type topic struct {
 	mean     time.Duration // of a handler's time per message, moving
 	measured bool
 	pace     pace
-	tally    tally
+	counts   counts
 	failures failureLog
 	releases failureLog // of handlers
 

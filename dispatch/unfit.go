@@ -13,8 +13,8 @@ import (
 // end of its lease only to be refused again. Whatever [store.Fit] detects never gets
 // here. It changes these settlements in the batch, and returns the refusals that are
 // left.
-func (d *settler) failUnfit(batch tray, refused []store.Refusal) []store.Refusal {
-	var again tray
+func (d *settler) failUnfit(batch settlements, refused []store.Refusal) []store.Refusal {
+	var again settlements
 	var at []int
 	left := slices.DeleteFunc(slices.Clone(refused), func(r store.Refusal) bool {
 		st, o := &batch.items[r.Index], batch.outs[r.Index]
@@ -58,7 +58,7 @@ func isUnfit(st *store.Settlement, err error) bool {
 
 // endRuns ends runs here that a failure has ended in the store: the ack that it
 // replaces did not.
-func (d *settler) endRuns(batch tray) {
+func (d *settler) endRuns(batch settlements) {
 	d.mu.Lock()
 	var endings []ending
 	for i := range batch.outs {

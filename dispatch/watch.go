@@ -315,8 +315,8 @@ func (d *watcher) tellLost(o Observer) {
 	lost := map[string]int{}
 	d.mu.Lock()
 	for _, t := range d.topics {
-		if t.tally.untold > 0 {
-			lost[t.Name], t.tally.untold = t.tally.untold, 0
+		if t.counts.untold > 0 {
+			lost[t.Name], t.counts.untold = t.counts.untold, 0
 		}
 	}
 	d.mu.Unlock()

@@ -114,7 +114,7 @@ func (w *worker) park() bool {
 		return false
 	}
 	t.idle = append(t.idle, w)
-	if len(d.tray.items) > 0 && !d.coming() {
+	if len(d.gathered.items) > 0 && !d.coming() {
 		signal(d.settleKick)
 	}
 	d.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 
 func optionalMutants() []mutant {
 	return slices.Concat(topicMutants(), lookMutants(), deadMutants(), stateMutants(), markMutants(), paceMutants(),
-		resultMutants(), triageMutants(), removeMutants(), boundMutants(), []mutant{
+		resultMutants(), resolveMutants(), removeMutants(), boundMutants(), []mutant{
 			{"wakeNever", func(b *broken) store.Store { return deaf{b} }, []string{"WakeOnAppend", "WakeWhenDue"}},
 		})
 }

@@ -58,7 +58,7 @@ var themes = []struct {
 	{"looking", needs(store.CanLookup), nil, inspectSentences},
 	{"dead letters", needs(store.CanDeadLetters), nil, deadSentences},
 	{"dead letters", needs(store.CanDeadLetters), nil, importSentences},
-	{"dead letters", needs(store.CanResolve, store.CanDeadLetters, store.CanLookup), nil, triageSentences},
+	{"dead letters", needs(store.CanResolve, store.CanDeadLetters, store.CanLookup), nil, resolveSentences},
 	{"state", needs(store.CanState), nil, stateSentences},
 	{"marks", needs(store.CanMarks), nil, markSentences},
 	{"marks", needs(store.CanMarks), nil, markAckSentences},

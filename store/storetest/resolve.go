@@ -8,7 +8,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-var triageSentences = []Sentence{
+var resolveSentences = []Sentence{
 	{Text: "A replay that keeps attempts is a replay in all else: attempts stand, rescues count anew.",
 		Name: "ReplayKeepsAttempts", Test: func(t *T) {
 			ids := t.put(t.keyed("k", "a"))
@@ -19,7 +19,7 @@ var triageSentences = []Sentence{
 				t.retry(t.heads(1)[0], 0)
 			}
 			t.kill(t.heads(1)[0], "dead")
-			t.noneRefused(t.triage().ReplayKeeping(t.ctx(), "", ids...))
+			t.noneRefused(t.dead().ReplayKeeping(t.ctx(), "", ids...))
 			r := t.inState(ids[0], store.Waiting)
 			t.check(r.Attempts == 3 && r.Rescues == 0 && r.Replays == 1 && len(r.History) == 4,
 				"%d attempts, %d rescues, %d replays, history %+v", r.Attempts, r.Rescues, r.Replays, r.History)
@@ -36,7 +36,7 @@ var triageSentences = []Sentence{
 		Name: "ReplayKeepingRefuses", Test: func(t *T) {
 			dead := t.died(t.msg("dead"), "K", "r")
 			live := t.put(t.msg("live"))[0]
-			t.refusing(t.triage().ReplayKeeping(t.ctx(), "other", live, dead, "none")).want(store.ErrNotFound, live, "none")
+			t.refusing(t.dead().ReplayKeeping(t.ctx(), "other", live, dead, "none")).want(store.ErrNotFound, live, "none")
 			t.claims("live")
 			t.claimsOf("other", "dead")
 		}},
@@ -82,7 +82,7 @@ var triageSentences = []Sentence{
 			t.resolve("", b)
 			want.Dead, want.Resolved = 0, 2
 			t.wantStats(want)
-			t.noneRefused(t.triage().Reopen(t.ctx(), a))
+			t.noneRefused(t.dead().Reopen(t.ctx(), a))
 			want.Dead, want.Resolved = 1, 1
 			t.wantStats(want)
 			t.noneRefused(t.dead().Purge(t.ctx(), b))
@@ -97,7 +97,7 @@ var triageSentences = []Sentence{
 			r := t.get(id).Resolved
 			t.check(r != nil && r.Note == "second", "resolved: %+v", r)
 			for range 2 {
-				t.noneRefused(t.triage().Reopen(t.ctx(), id))
+				t.noneRefused(t.dead().Reopen(t.ctx(), id))
 				r := t.get(id).Resolved
 				t.check(r == nil, "reopened, and resolved: %+v", r)
 			}
@@ -114,8 +114,8 @@ var triageSentences = []Sentence{
 			dead := t.died(t.msg("dead"), "K", "r")
 			live := t.put(t.msg("live"))[0]
 			for _, do := range []func(...string) (map[string]error, error){
-				func(ids ...string) (map[string]error, error) { return t.triage().Resolve(t.ctx(), "", "", ids...) },
-				func(ids ...string) (map[string]error, error) { return t.triage().Reopen(t.ctx(), ids...) },
+				func(ids ...string) (map[string]error, error) { return t.dead().Resolve(t.ctx(), "", "", ids...) },
+				func(ids ...string) (map[string]error, error) { return t.dead().Reopen(t.ctx(), ids...) },
 			} {
 				t.refusing(do(live, dead, "none", dead)).want(store.ErrNotFound, live, "none")
 				t.noneRefused(do())
@@ -136,8 +136,6 @@ var triageSentences = []Sentence{
 		}},
 }
 
-func (t *T) triage() store.DeadLetters { return t.dead() }
-
 func (t *T) resolve(note string, ids ...string) {
-	t.noneRefused(t.triage().Resolve(t.ctx(), "me", note, ids...))
+	t.noneRefused(t.dead().Resolve(t.ctx(), "me", note, ids...))
 }

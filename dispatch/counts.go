@@ -8,9 +8,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// tally counts what became of the deliveries of a topic. It is guarded by
+// counts are how the deliveries of a topic ended. They are guarded by
 // Dispatcher.mu.
-type tally struct {
+type counts struct {
 	acked, retried, dead, released, lost, invalid int64
 	// untold are those of lost that this process detected itself and has not yet
 	// reported to the observer.
@@ -27,44 +27,44 @@ type second struct {
 // window is how many seconds a rate looks back.
 const window = 10
 
-func (y *tally) count(st *store.Settlement, o *outcome, now time.Duration) {
+func (c *counts) count(st *store.Settlement, o *outcome, now time.Duration) {
 	switch st.Verdict {
 	case store.Ack:
-		y.acked++
+		c.acked++
 	case store.Retry:
-		y.retried++
+		c.retried++
 	case store.Dead:
-		y.dead++
+		c.dead++
 	case store.Release:
-		y.released += int64(o.n)
+		c.released += int64(o.n)
 		return
 	}
 	at := int64(now / time.Second)
-	s := &y.seconds[at%int64(len(y.seconds))]
+	s := &c.seconds[at%int64(len(c.seconds))]
 	if s.at != at {
 		*s = second{at: at}
 	}
 	s.n++
 }
 
-func (y *tally) refuse(err error, n int) {
+func (c *counts) refuse(err error, n int) {
 	if errors.Is(err, pawl.ErrLeaseLost) {
-		y.lost += int64(n)
+		c.lost += int64(n)
 	} else {
-		y.invalid += int64(n)
+		c.invalid += int64(n)
 	}
 }
 
 // rate is how many deliveries a second ended lately: in the last full seconds,
 // fewer at the start.
-func (y *tally) rate(now time.Duration) float64 {
+func (c *counts) rate(now time.Duration) float64 {
 	at := int64(now / time.Second)
 	full := min(at, window)
 	if full == 0 {
 		return 0
 	}
 	var n int64
-	for _, s := range y.seconds {
+	for _, s := range c.seconds {
 		if s.at >= at-full && s.at < at {
 			n += s.n
 		}

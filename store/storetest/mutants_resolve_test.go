@@ -7,8 +7,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// brokenTriage is DeadLetters of which some methods are replaced.
-type brokenTriage struct {
+// brokenResolve is DeadLetters of which some methods are replaced.
+type brokenResolve struct {
 	*broken
 	store.DeadLetters
 	onKeep    func(topic string, ids []string) (map[string]error, error)
@@ -16,46 +16,46 @@ type brokenTriage struct {
 	onReopen  func() (skip bool)
 }
 
-func (t *brokenTriage) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
+func (t *brokenResolve) ReplayKeeping(ctx context.Context, topic string, ids ...string) (map[string]error, error) {
 	if t.onKeep != nil {
 		return t.onKeep(topic, ids)
 	}
 	return t.DeadLetters.ReplayKeeping(ctx, topic, ids...)
 }
 
-func (t *brokenTriage) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
+func (t *brokenResolve) Resolve(ctx context.Context, by, note string, ids ...string) (map[string]error, error) {
 	if t.onResolve != nil {
 		t.onResolve(&note)
 	}
 	return t.DeadLetters.Resolve(ctx, by, note, ids...)
 }
 
-func (t *brokenTriage) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
+func (t *brokenResolve) Reopen(ctx context.Context, ids ...string) (map[string]error, error) {
 	if t.onReopen != nil && t.onReopen() {
 		ids = nil
 	}
 	return t.DeadLetters.Reopen(ctx, ids...)
 }
 
-func triageMutants() []mutant {
-	triage := func(set func(*brokenTriage)) breakage {
+func resolveMutants() []mutant {
+	resolve := func(set func(*brokenResolve)) breakage {
 		return func(b *broken) store.Store {
 			inner, _ := store.As[store.DeadLetters](b.Store)
-			t := &brokenTriage{broken: b, DeadLetters: inner}
+			t := &brokenResolve{broken: b, DeadLetters: inner}
 			set(t)
 			return t
 		}
 	}
 	return []mutant{
-		{"keepsNothing", triage(func(t *brokenTriage) {
+		{"keepsNothing", resolve(func(t *brokenResolve) {
 			t.onKeep = func(topic string, ids []string) (map[string]error, error) {
 				dead, _ := store.As[store.DeadLetters](t.broken.Store)
 				return dead.Replay(context.Background(), topic, ids...)
 			}
 		}), []string{"ReplayKeepsAttempts"}},
-		{"noteIsLost", triage(func(t *brokenTriage) { t.onResolve = func(note *string) { *note = "" } }),
+		{"noteIsLost", resolve(func(t *brokenResolve) { t.onResolve = func(note *string) { *note = "" } }),
 			[]string{"ResolvedStaysDead", "ResolveReplacesTheMark", "ImportKeepsTheMark"}},
-		{"neverReopened", triage(func(t *brokenTriage) { t.onReopen = func() bool { return true } }),
+		{"neverReopened", resolve(func(t *brokenResolve) { t.onReopen = func() bool { return true } }),
 			[]string{"ResolvedIsNotOpen", "ResolveReplacesTheMark", "ResolveRefuses"}},
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// What a full call of Settle leaves in the tray stays in order; what is of a run
+// What a full call of Settle leaves behind stays in order; what is of a run
 // that is in the call waits for it, and is nowhere else.
 func TestWhatAFullCallLeavesStaysInOrder(t *testing.T) {
 	const extra = 300
@@ -15,7 +15,7 @@ func TestWhatAFullCallLeavesStaysInOrder(t *testing.T) {
 	runs := [3]*run{{}, {}, {}}
 	put := func(i int, r *run) {
 		st := store.Settlement{Token: pawl.Token{Seq: int64(i)}, Verdict: store.Ack}
-		d.tray.add(&st, outcome{run: r, n: 1})
+		d.gathered.add(&st, outcome{run: r, n: 1})
 	}
 	for i := range maxSettle {
 		put(i, runs[i%2])
@@ -23,16 +23,16 @@ func TestWhatAFullCallLeavesStaysInOrder(t *testing.T) {
 	for i := range extra {
 		put(maxSettle+i, runs[i%3]) // of the first two runs, which are in the call, and of the third
 	}
-	first := d.takeTray()
+	first := d.takeGathered()
 	if len(first.items) != maxSettle || first.items[maxSettle-1].Token.Seq != maxSettle-1 {
 		t.Fatalf("the call has %d items, the last is %d", len(first.items), first.items[len(first.items)-1].Token.Seq)
 	}
-	if len(d.tray.items) != extra/3 || len(d.tray.outs) != extra/3 {
-		t.Fatalf("%d and %d are left in the tray, want %d", len(d.tray.items), len(d.tray.outs), extra/3)
+	if len(d.gathered.items) != extra/3 || len(d.gathered.outs) != extra/3 {
+		t.Fatalf("%d and %d are left, want %d", len(d.gathered.items), len(d.gathered.outs), extra/3)
 	}
-	for i := range d.tray.items {
-		if want := int64(maxSettle + 3*i + 2); d.tray.items[i].Token.Seq != want || d.tray.outs[i].run != runs[2] {
-			t.Fatalf("item %d is %d, want %d", i, d.tray.items[i].Token.Seq, want)
+	for i := range d.gathered.items {
+		if want := int64(maxSettle + 3*i + 2); d.gathered.items[i].Token.Seq != want || d.gathered.outs[i].run != runs[2] {
+			t.Fatalf("item %d is %d, want %d", i, d.gathered.items[i].Token.Seq, want)
 		}
 	}
 	for k, r := range runs[:2] {
@@ -45,7 +45,7 @@ func TestWhatAFullCallLeavesStaysInOrder(t *testing.T) {
 			t.Errorf("%d verdicts of run %d wait", len(r.pending), k)
 		}
 	}
-	if rest := d.tray.outs[:cap(d.tray.outs)]; rest[extra/3].run != nil || rest[extra-1].run != nil {
-		t.Error("the tray keeps what it gave away")
+	if rest := d.gathered.outs[:cap(d.gathered.outs)]; rest[extra/3].run != nil || rest[extra-1].run != nil {
+		t.Error("what was taken is still referred to")
 	}
 }
