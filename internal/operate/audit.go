@@ -19,6 +19,9 @@ import (
 
 const auditPrefix = "audit/"
 
+// settingsOf is the prefix of the entries about the settings of a topic, so that they are found without the others.
+func settingsOf(topic string) string { return auditPrefix + "topic/" + topic + "/" }
+
 // AuditEntry records a change by a person, as JSON. It is kept in the state of the
 // store.
 type AuditEntry struct {
@@ -113,11 +116,15 @@ func putAudit(ctx context.Context, state store.Shared, name string, a AuditEntry
 	if a.ID == "" {
 		a.ID = pawl.NewID()
 	}
+	key := auditPrefix + cmp.Or(name, a.ID)
+	if a.Action == "topics set" || a.Action == "topics declare" {
+		key = settingsOf(a.Target) + a.ID
+	}
 	b, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	_, err = state.PutState(ctx, auditPrefix+cmp.Or(name, a.ID), b, store.AnyVersion, a.Who)
+	_, err = state.PutState(ctx, key, b, store.AnyVersion, a.Who)
 	return err
 }
 
@@ -155,12 +162,17 @@ type AuditFilter struct {
 // ListAudit returns entries, the oldest first. Of an operation that is under way
 // the entry says how far it is.
 func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry, error) {
+	return listAudit(ctx, s, auditPrefix, f)
+}
+
+// listAudit is ListAudit of those whose keys begin with prefix.
+func listAudit(ctx context.Context, s store.Store, prefix string, f AuditFilter) ([]AuditEntry, error) {
 	state, ok := store.As[store.Shared](s)
 	if !ok {
 		return nil, &store.Error{Op: "audit", Code: store.ErrUnsupported}
 	}
 	found := newest{limit: f.Limit, by: map[string]AuditEntry{}}
-	for e, err := range state.ListState(ctx, auditPrefix, 0) {
+	for e, err := range state.ListState(ctx, prefix, 0) {
 		if err != nil {
 			return nil, err
 		}

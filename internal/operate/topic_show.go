@@ -35,13 +35,10 @@ func ShowTopic(ctx context.Context, s store.Store, topics store.Topics, name str
 			Err: fmt.Errorf("there is no topic %q", name), Hint: "`pawl topics ls` lists all"}
 	}
 	shown := &TopicShown{Topic: FormTopic(&stats[0]), Origins: map[string]string{}, Workers: []string{}}
-	entries, err := ListAudit(ctx, s, AuditFilter{})
+	entries, err := listAudit(ctx, s, settingsOf(name), AuditFilter{})
 	if err != nil && !errors.Is(err, store.ErrUnsupported) {
 		return nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(a AuditEntry) bool {
-		return a.Target != name || a.Action != "topics set" && a.Action != "topics declare"
-	})
 	now, plain := stats[0].Topic, store.NewTopic(name)
 	for setting, same := range map[string]bool{
 		"order":    now.Order == plain.Order,
