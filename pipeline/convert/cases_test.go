@@ -147,6 +147,15 @@ func TestSheetsThatAreNotFound(t *testing.T) {
 	if pawl.Describe(err).Kind != doc.KindCorrupt || !strings.Contains(err.Error(), "no relation") {
 		t.Error(err)
 	}
+	parts := partsOf(t, xlsx(t, nil, `<row><c><v>1</v></c></row>`))
+	last := len(parts) - 1
+	parts[last] = strings.Replace(parts[last], "<sheets>", `<sheets><sheet name="Module" r:id=""/>`, 1)
+	parts[last] = strings.ReplaceAll(parts[last], "r:id=", "d3p1:id=") // .NET chooses such prefixes
+	d := doc.Document{Name: "a.xlsx", Data: zipped(t, parts...)}
+	got, err := NewRegistry(new(tool.Set)).Convert(context.Background(), d)
+	if err != nil || got.Text != "## Sheet 1 & more\n\n1\n" {
+		t.Errorf("one of two: %v %q", err, got.Text)
+	}
 }
 
 // Entities that name others, that are elsewhere or that make a document much longer are not read.

@@ -91,7 +91,7 @@ func rtfFormat() format {
 		kept: proofs("a.rtf",
 			"headings", `{\rtf1{\stylesheet{\s1 heading 1;}}\pard\s1 Title\par\pard text\par}`, "# Title\n\ntext\n",
 			"text in any charset", `{\rtf1\ansi\ansicpg1252 caf\'e9 \u20013?\par}`, "café 中\n",
-			"emphasis", `{\rtf1 a {\b bold}\par}`, "a **bold**\n",
+			"emphasis", `{\rtf1 a {\b\*\cs7 bold}\par}`, "a **bold**\n",
 			"the page that it is made of", `{\rtf1\ansi\fromhtml1{\*\htmltag64 <style>p\{\}</style><table><tr><td>}\htmlrtf {\b `+
 				`\htmlrtf0 a < \'e9{\*\htmltag92 </td><td>}\htmlrtf }\tab\htmlrtf0 b{\*\mhtmltag64 x}\line c}`,
 			"| a < é | b c |\n| --- | --- |\n",

@@ -173,7 +173,7 @@ func (w *word) block(n *markup.Node) {
 		w.w.EndLists()
 		w.table(n)
 	case "sdt":
-		w.blocks(contentOf(n))
+		w.blocks(n.Child("sdtContent"))
 	case "ins", "moveTo", "customXml", "smartTag":
 		w.blocks(n)
 	case "AlternateContent":
@@ -189,14 +189,8 @@ func (w *word) block(n *markup.Node) {
 func (w *word) imported(n *markup.Node) {
 	w.endListing()
 	w.w.EndLists()
-	rels, _ := w.relations(w.part)
-	target := rels[n.Attr("r:id")].target
-	data, err := w.Bytes(target)
-	if err == nil && data != nil {
-		err = w.d.Part(w.ctx, w.w, "", doc.Document{Name: target, Data: data})
-	}
-	if err != nil || data == nil {
-		w.w.Marked(markdown.Em, "not converted: "+cmp.Or(target, "an imported document"))
+	if rels, _ := w.relations(w.part); !w.embedded(w.part, n.Attr("r:id")) {
+		w.w.Marked(markdown.Em, "not converted: "+cmp.Or(rels[n.Attr("r:id")].target, "an imported document"))
 		w.w.End()
 	}
 }
@@ -213,14 +207,6 @@ func choice(n *markup.Node) *markup.Node {
 		return c
 	}
 	return n.Child("Fallback")
-}
-
-// contentOf is what a content control holds; nil if that only tells what to fill in.
-func contentOf(n *markup.Node) *markup.Node {
-	if n.Child("sdtPr", "showingPlcHdr") != nil {
-		return nil
-	}
-	return n.Child("sdtContent")
 }
 
 func (w *word) paragraph(n *markup.Node) {
@@ -396,7 +382,7 @@ func (w *word) rows(n *markup.Node) {
 			}
 			w.cells(r)
 		case "sdt":
-			w.rows(contentOf(r))
+			w.rows(r.Child("sdtContent"))
 		case "ins", "customXml":
 			w.rows(r)
 		}
@@ -416,7 +402,7 @@ func (w *word) cells(r *markup.Node) {
 			w.endListing()
 			w.w.EndCell()
 		case "sdt":
-			w.cells(contentOf(c))
+			w.cells(c.Child("sdtContent"))
 		}
 	}
 }

@@ -21,7 +21,7 @@ func (w *word) inlines(n *markup.Node) {
 		case "ins", "moveTo", "smartTag", "customXml", "dir", "bdo":
 			w.inlines(c)
 		case "sdt":
-			w.inlines(contentOf(c))
+			w.inlines(c.Child("sdtContent"))
 		case "del", "moveFrom":
 			w.deleted(c)
 		case "AlternateContent":

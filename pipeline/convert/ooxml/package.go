@@ -173,7 +173,7 @@ func (f *file) picture(part, id, alt string) {
 func (f *file) embedded(part, id string) bool {
 	rels, _ := f.relations(part)
 	r := rels[id]
-	if r.kind != "package" || r.external {
+	if r.kind == "oleObject" || r.external {
 		return false
 	}
 	data, err := f.Bytes(r.target)

@@ -20,6 +20,7 @@ type deck struct {
 	layout  *markup.Node            // of the slide; nil if it has none
 	layouts map[string]*markup.Node // by part
 	authors map[string]string       // of comments
+	behind  bool                    // what is behind the slides is read: placeholders there only say what to fill in
 }
 
 // Pptx converts a presentation of PowerPoint.
@@ -46,6 +47,7 @@ func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if f.w.Len() > 0 {
 			return nil
 		}
+		s.behind = true
 		for _, layout := range slices.Sorted(maps.Keys(s.layouts)) { // all that is to be seen is the texts of layouts
 			for _, s.part = range []string{s.related(layout, "slideMaster"), layout} {
 				root, err := s.Tree(s.part)
@@ -104,7 +106,7 @@ func (s *deck) shapes(tree *markup.Node, depth int) {
 		for c := range n.Children {
 			switch c.Name {
 			case "sp", "pic", "graphicFrame", "grpSp", "cxnSp":
-				if _, own := s.layouts[s.part]; !own && !strings.Contains(s.part, "slideMaster") || placeholder(c) == nil {
+				if !s.behind || placeholder(c) == nil {
 					all = append(all, s.place(c))
 				}
 			case "AlternateContent":

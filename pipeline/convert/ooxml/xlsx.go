@@ -17,7 +17,7 @@ type book struct {
 	*file
 	strings []string
 	formats []cellFormat // by the index of a cell's format
-	header  string       // of the pages of the sheet, and their footer
+	header  string       // of the pages of the sheets, and their footers
 	since04 bool         // days count from 1904
 }
 
@@ -40,11 +40,13 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		}
 		b.formats = cellFormats(styles)
 		f.empty = true
+		var lost error
 		for s := range root.Child("sheets").Children {
 			r, ok := rels[s.Attr("r:id")]
 			if !ok {
-				return doc.Fail(doc.KindCorrupt, "its sheet %q is not to be found: no relation of %s leads there",
+				lost = doc.Fail(doc.KindCorrupt, "its sheet %q is not to be found: no relation of %s leads there",
 					s.Attr("name"), f.main)
+				continue
 			}
 			hidden := s.Attr("state") == "hidden" || s.Attr("state") == "veryHidden"
 			if hidden && !d.Hidden {
@@ -56,6 +58,13 @@ func Xlsx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 				return err
 			}
 			f.empty = f.empty && f.w.Len() == at
+		}
+		if header := headerCodes.ReplaceAllString(b.header, " "); f.empty {
+			f.w.Text(strings.TrimSpace(header))
+			f.empty = strings.TrimSpace(header) == ""
+		}
+		if f.w.Len() == 0 { // a sheet of macros may not be there, but some sheet is
+			return lost
 		}
 		return nil
 	})
@@ -71,22 +80,13 @@ func marked(hidden bool) string {
 
 // sheet writes a sheet.
 func (b *book) sheet(part string) error {
-	at := b.w.Len()
-	b.header = ""
 	rows, links, err := b.rows(part)
 	if err != nil {
 		return err
 	}
 	b.table(rows, links)
 	b.comments(part)
-	if err := b.drawings(part); err != nil {
-		return err
-	}
-	if b.w.Len() == at {
-		b.w.Text(strings.Join(strings.Fields(headerCodes.ReplaceAllString(b.header, " ")), " "))
-		b.w.End()
-	}
-	return nil
+	return b.drawings(part)
 }
 
 // headerCodes are fields and looks of the headers and footers of pages.

@@ -184,7 +184,8 @@ func (r *rtf) symbol(src string, i int) int {
 		}
 		return min(i+3, len(src))
 	case '*':
-		if r.state.dest == "" || r.state.dest == "footnote" {
+		begins := i > 1 && src[i-2] == '{' // elsewhere it says nothing
+		if begins && (r.state.dest == "" || r.state.dest == "footnote") {
 			r.state.dest = "*"
 		}
 	case '~':

@@ -260,7 +260,8 @@ func (s *Scanner) Decoded() string {
 	return html.UnescapeString(s.Text)
 }
 
-// Attr returns an attribute of the element that was opened. A name without a prefix matches any prefix.
+// Attr returns an attribute of the element that was opened. A name without a prefix matches any prefix; in XML, one
+// with a prefix matches any other one, since documents choose theirs.
 func (s *Scanner) Attr(name string) string {
 	v, _ := s.Lookup(name)
 	return v
@@ -270,7 +271,10 @@ func (s *Scanner) Attr(name string) string {
 func (s *Scanner) Lookup(name string) (string, bool) { return lookup(s.attrs, name, s.html) }
 
 func lookup(attrs, name string, asHTML bool) (string, bool) {
-	exact := strings.IndexByte(name, ':') >= 0
+	_, local, prefixed := strings.Cut(name, ":")
+	if prefixed && !asHTML {
+		name = local
+	}
 	for i := 0; i < len(attrs); {
 		for i < len(attrs) && (space(attrs[i]) || attrs[i] == '/') {
 			i++
@@ -287,8 +291,12 @@ func lookup(attrs, name string, asHTML bool) (string, bool) {
 		if i < len(attrs) && attrs[i] == '=' {
 			value, i = attrValue(attrs, i+1)
 		}
-		if !exact && !asHTML {
-			key = key[strings.IndexByte(key, ':')+1:]
+		switch colon := strings.IndexByte(key, ':'); {
+		case asHTML:
+		case prefixed && colon < 0:
+			key = ""
+		default:
+			key = key[colon+1:]
 		}
 		if key == name || asHTML && strings.EqualFold(key, name) {
 			return html.UnescapeString(value), true

@@ -15,7 +15,7 @@ type Node struct {
 	attrs string
 }
 
-// Attr returns an attribute. A name without a prefix matches any prefix.
+// Attr returns an attribute, as that of [Scanner] does.
 func (n *Node) Attr(name string) string {
 	v, _ := n.Lookup(name)
 	return v
