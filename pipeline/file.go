@@ -35,6 +35,40 @@ func WriteFile(name string, mode fs.FileMode, write func(io.Writer) error) error
 	return syncDir(dir)
 }
 
+// MakeState makes a folder for what is kept between runs. Git ignores a folder .pawl that it makes with it, around it
+// or as it.
+func MakeState(dir string) error {
+	top := dir
+	for filepath.Base(top) != stateFolder && filepath.Dir(top) != top {
+		top = filepath.Dir(top)
+	}
+	_, err := os.Stat(top)
+	if err := os.MkdirAll(dir, 0o755); err != nil || filepath.Base(top) != stateFolder {
+		return err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.WriteFile(filepath.Join(top, ignoreFile), []byte("*\n"), 0o644)
+	}
+	return nil
+}
+
+// RemoveState removes a folder of MakeState if it is empty, and the folder .pawl around it if nothing else is in that.
+func RemoveState(dir string) {
+	if left, err := os.ReadDir(dir); err == nil && filepath.Base(dir) == stateFolder && len(left) == 1 {
+		if left[0].Name() == ignoreFile {
+			_ = os.Remove(filepath.Join(dir, ignoreFile))
+		}
+	}
+	if os.Remove(dir) == nil && filepath.Base(filepath.Dir(dir)) == stateFolder {
+		RemoveState(filepath.Dir(dir))
+	}
+}
+
+const (
+	stateFolder = ".pawl"
+	ignoreFile  = ".gitignore"
+)
+
 // syncDir makes a renaming durable. It is not an error if the system cannot sync folders.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,5 +49,34 @@ func TestWriteFileReplacesAFileAsAWholeOrNotAtAll(t *testing.T) {
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Errorf("%v is left, error %v", files, err)
+	}
+}
+
+// Git ignores what is kept in a folder .pawl, which is there as long as something is.
+func TestStateIsIgnored(t *testing.T) {
+	top := filepath.Join(t.TempDir(), ".pawl")
+	inner := filepath.Join(top, "crawl", "ab")
+	for range 2 {
+		if err := pipeline.MakeState(inner); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(filepath.Join(top, ".gitignore")); err != nil || string(text) != "*\n" {
+			t.Fatalf("%q, %v", text, err)
+		}
+		pipeline.RemoveState(filepath.Dir(inner)) // something is in it
+		if err := pipeline.MakeState(inner); err != nil {
+			t.Fatal(err)
+		}
+		pipeline.RemoveState(inner)
+		pipeline.RemoveState(filepath.Dir(inner))
+		if _, err := os.Stat(top); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(top, 0o755), pipeline.MakeState(inner)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(top, ".gitignore")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a folder that was there: %v", err)
 	}
 }

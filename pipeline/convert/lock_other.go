@@ -3,12 +3,13 @@
 package convert
 
 import (
-	"os"
 	"path/filepath"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // lock trusts the user where files cannot be locked.
 func lock(name string) (release func(), ok bool, err error) {
 	dir := filepath.Dir(name)
-	return func() { _ = os.Remove(dir) }, true, os.MkdirAll(dir, 0o755)
+	return func() { pipeline.RemoveState(dir) }, true, pipeline.MakeState(dir)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // lockTries is how often the folder of a lock is made again. One that is a link to nowhere can never be made.
@@ -18,7 +20,7 @@ const lockTries = 100
 func lock(name string) (release func(), ok bool, err error) {
 	for try := 1; ; try++ {
 		var f *os.File
-		err := os.MkdirAll(filepath.Dir(name), 0o755)
+		err := pipeline.MakeState(filepath.Dir(name))
 		if err == nil {
 			f, err = os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 		}
@@ -40,7 +42,7 @@ func lock(name string) (release func(), ok bool, err error) {
 		return func() {
 			_ = os.Remove(name)
 			_ = f.Close()
-			_ = os.Remove(filepath.Dir(name)) // only an empty one
+			pipeline.RemoveState(filepath.Dir(name))
 		}, true, nil
 	}
 }
