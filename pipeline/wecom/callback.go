@@ -86,6 +86,9 @@ func (c *callback) post(w http.ResponseWriter, r *http.Request) (status int, res
 	ctx, cancel := context.WithTimeout(r.Context(), callbackStore)
 	defer cancel()
 	if err := c.ring(ctx, doorbell{Account: event.OpenKfID, Token: event.Token}); err != nil {
+		if r.Context().Err() != nil { // nobody reads the answer, and the doorbell may be stored all the same
+			return http.StatusServiceUnavailable, "gone"
+		}
 		c.failed(err)
 		return http.StatusServiceUnavailable, "store" // WeCom repeats it
 	}

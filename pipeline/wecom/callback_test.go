@@ -180,3 +180,26 @@ func TestCallback(t *testing.T) {
 		t.Errorf("a doorbell that is not stored is answered by %d", w.Code)
 	}
 }
+
+// A sender that went away before the doorbell was stored is no error here; a store that fails is one.
+func TestCallbackOfASenderThatWentAway(t *testing.T) {
+	s := vector(t)
+	sealed := sealText(s, "<xml><Event>kf_msg_or_event</Event><Token>ENC1</Token><OpenKfId>wk1</OpenKfId></xml>")
+	for _, gone := range []bool{true, false} {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		errs, result := 0, ""
+		c := &callback{seal: s, seen: func(as string, _ time.Duration) { result = as }, failed: func(error) { errs++ },
+			ring: func(ctx context.Context, _ doorbell) error {
+				if gone {
+					leave()
+				}
+				return errors.Join(ctx.Err(), errors.New("away"))
+			}}
+		c.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "POST",
+			"/?"+signed(s, time.Now(), sealed).Encode(), strings.NewReader(fmt.Sprintf(outerXML, sealed))))
+		if want := map[bool]string{true: "gone", false: "store"}[gone]; result != want || (errs == 0) != gone {
+			t.Errorf("gone %t: %q, %d errors", gone, result, errs)
+		}
+	}
+}
