@@ -69,8 +69,8 @@ type envelope struct {
 	ErrorCode   int             `json:"error_code"`
 	Description string          `json:"description"`
 	Parameters  struct {
-		RetryAfter int   `json:"retry_after"`
-		MigrateTo  int64 `json:"migrate_to_chat_id"`
+		RetryAfter json.RawMessage `json:"retry_after"` // a number, as far as one may expect
+		MigrateTo  int64           `json:"migrate_to_chat_id"`
 	} `json:"parameters"`
 }
 
@@ -102,7 +102,9 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 	var e envelope
 	if err := json.Unmarshal(text, &e); err != nil {
 		if resp.StatusCode/100 != 2 { // a proxy's page
-			return &apiError{Method: method, Code: resp.StatusCode, Description: http.StatusText(resp.StatusCode)}
+			wait, _ := retryafter.Of(resp.Header)
+			return &apiError{Method: method, Code: resp.StatusCode, Description: http.StatusText(resp.StatusCode),
+				RetryAfter: wait}
 		}
 		return fmt.Errorf("%s: the answer is not JSON", method)
 	}
@@ -111,11 +113,12 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		if code == 0 {
 			code = resp.StatusCode
 		}
-		return &apiError{
-			Method: method, Code: code, Description: c.mask(e.Description),
-			RetryAfter: min(time.Duration(min(e.Parameters.RetryAfter, 1<<30))*time.Second, retryafter.Most),
-			MigrateTo:  e.Parameters.MigrateTo,
+		wait, ok := retryafter.Of(http.Header{"Retry-After": {strings.Trim(string(e.Parameters.RetryAfter), `"`)}})
+		if !ok {
+			wait, _ = retryafter.Of(resp.Header)
 		}
+		return &apiError{Method: method, Code: code, Description: c.mask(e.Description), RetryAfter: wait,
+			MigrateTo: e.Parameters.MigrateTo}
 	}
 	if out == nil {
 		return nil

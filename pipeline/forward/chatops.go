@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 )
@@ -86,7 +87,7 @@ func (f *forwarder) may(ctx context.Context, chat int64, p person) (bool, error)
 	if e := asAPI(err); e != nil {
 		switch {
 		case e.Code == 429:
-			return false, pawl.Release(e.RetryAfter, err.Error())
+			return false, pawl.Release(max(e.RetryAfter, time.Second), err.Error())
 		case e.Code < 500:
 			return false, nil // not a member, or the bot may not know
 		}

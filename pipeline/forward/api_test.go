@@ -1,0 +1,39 @@
+package forward
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/retryafter"
+)
+
+// Telegram's pause counts however it is written, within bounds, and that of a proxy between counts, too.
+func TestPausesThatAnAnswerAsksFor(t *testing.T) {
+	for _, c := range []struct {
+		value, header string
+		want          time.Duration
+	}{
+		{"7", "", 7 * time.Second}, {`"7"`, "", 7 * time.Second}, {"1.5", "", 1500 * time.Millisecond}, {"-7", "", 0},
+		{"1e30", "", retryafter.Most}, {"99999999999999999999", "", retryafter.Most}, {"null", "3", 3 * time.Second},
+		{"{}", "3", 3 * time.Second}, {"", "3", 3 * time.Second}, {"7", "3", 7 * time.Second}, {"0", "3", 0},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", c.header)
+			w.WriteHeader(http.StatusTooManyRequests)
+			if c.value != "" {
+				_, _ = fmt.Fprintf(w, `{"ok":false,"error_code":429,"description":"slow","parameters":{"retry_after":%s}}`, c.value)
+				return
+			}
+			_, _ = fmt.Fprint(w, "<html>slow")
+		}))
+		err := newClient(server.URL, "1:t").call(t.Context(), time.Minute, "getMe", struct{}{}, nil)
+		server.Close()
+		if e := cmp.Or(asAPI(err), &apiError{}); e.Code != http.StatusTooManyRequests || e.RetryAfter != c.want {
+			t.Errorf("%s, %q: %d, %v, want %v", c.value, c.header, e.Code, e.RetryAfter, c.want)
+		}
+	}
+}
