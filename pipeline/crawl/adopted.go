@@ -37,7 +37,10 @@ func (c *crawler) remember(ctx context.Context, p parts, log *slog.Logger) (err 
 		}
 	}
 	c.fetch.cookies.keep(marks, c.run, log)
-	return c.marked.load(ctx, marks, c.run, c.scope)
+	if err := c.marked.load(ctx, marks, c.run, c.scope); err != nil {
+		return err
+	}
+	return c.recount(ctx, p, true)
 }
 
 const adoptedKey = "adopted/"

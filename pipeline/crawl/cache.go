@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // cacheFor is how long an answer is kept that no crawl asks for.
@@ -38,13 +40,13 @@ type cached struct {
 }
 
 // keptHeaders are what a page is read by later.
-var keptHeaders = []string{"Content-Type", "Etag", "Last-Modified"}
+var keptHeaders = []string{"Content-Type", "Etag", "Last-Modified", "X-Robots-Tag", "Refresh"}
 
 func newCache(dir string, maxBytes int64) (*cache, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := pipeline.MakeState(dir); err != nil {
 		return nil, err
 	}
-	removeEmpty(dir) // put makes it again
+	pipeline.RemoveState(dir) // put makes it again
 	zip, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 		zstd.WithLowerEncoderMem(true))
 	if err != nil {
@@ -102,8 +104,8 @@ func (c *cache) put(u *url.URL, a *answer) {
 	}
 	k := cached{URL: u.String(), Header: http.Header{}, SHA256: a.sha256}
 	for _, name := range keptHeaders {
-		if v := a.header.Get(name); v != "" {
-			k.Header.Set(name, v)
+		if v := a.header[name]; v != nil {
+			k.Header[name] = v
 		}
 	}
 	head, err := json.Marshal(k)
@@ -111,7 +113,7 @@ func (c *cache) put(u *url.URL, a *answer) {
 		return
 	}
 	at := c.file(u)
-	_ = os.MkdirAll(filepath.Dir(at), 0o755) // CreateTemp would say so
+	_ = pipeline.MakeState(filepath.Dir(at)) // CreateTemp would say so
 	f, err := os.CreateTemp(filepath.Dir(at), "new-*")
 	if err != nil {
 		return
@@ -130,15 +132,6 @@ func (c *cache) put(u *url.URL, a *answer) {
 func (c *cache) used(u *url.URL) {
 	now := time.Now()
 	_ = os.Chtimes(c.file(u), now, now) // else it is asked for as a whole in a month
-}
-
-// removeEmpty removes folders in which nothing is, the folder .pawl around them included.
-func removeEmpty(dirs ...string) {
-	for _, dir := range slices.Backward(dirs) { // an inner one before those around it
-		if os.Remove(dir) == nil && filepath.Base(filepath.Dir(dir)) == ".pawl" {
-			_ = os.Remove(filepath.Dir(dir))
-		}
-	}
 }
 
 // prune removes what no crawl has asked for in a long time.
@@ -160,5 +153,7 @@ func (c *cache) prune() {
 		}
 		return nil
 	})
-	removeEmpty(dirs...)
+	for _, dir := range slices.Backward(dirs) { // an inner one before those around it
+		pipeline.RemoveState(dir)
+	}
 }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -146,5 +148,46 @@ func TestFolderOfTheCache(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what was kept is too old, and the folder is there: %v", err)
+	}
+}
+
+// TestWishesOfAnUnchangedPage: an answer that is kept has what its headers asked of crawlers.
+func TestWishesOfAnUnchangedPage(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": func(rw http.ResponseWriter, r *http.Request) {
+			if rw.Header().Set("Etag", `"1"`); r.Header.Get("If-None-Match") != "" {
+				rw.WriteHeader(http.StatusNotModified)
+				return
+			}
+			rw.Header().Set("X-Robots-Tag", "nofollow")
+			text("text/html", links("/1"))(rw, r)
+		},
+		"/1": text("text/html", "1"),
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	for range 2 {
+		if sum, _, err := r.run(t.Context(), w.URL); err != nil || sum.Stored != 1 || sum.LeftOut[whyNoFollow].Count != 1 {
+			t.Errorf("%v, %+v", err, sum)
+		}
+	}
+}
+
+// TestBodiesThatGoOn: a robots.txt beyond all bounds counts as far as it is read, and a body in gzip up to its end.
+func TestBodiesThatGoOn(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/robots.txt": text("text/plain", "User-agent: *\nDisallow: /closed\n"+strings.Repeat("# x\n", 1<<19)),
+		"/":           text("text/html", links("/closed", "/zip")),
+		"/zip": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(rw)
+			_, _ = io.WriteString(z, "<title>zip</title>")
+			_ = z.Close()
+			_, _ = io.WriteString(rw, strings.Repeat("and more", 10))
+		},
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	sum, got, err := r.run(t.Context(), w.URL)
+	if err != nil || sum.Excluded != 1 || len(got) != 2 || got["/zip"].Title != "zip" {
+		t.Errorf("%v, %+v, %+v", err, sum, got)
 	}
 }

@@ -249,7 +249,7 @@ func (c *crawler) watch(ctx context.Context, p parts, r *run, out string, env pi
 			return nil
 		}
 		if c.options.MaxPages > 0 {
-			if err := c.recount(ctx, p); err != nil {
+			if err := c.recount(ctx, p, false); err != nil {
 				return err
 			}
 		}

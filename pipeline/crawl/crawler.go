@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/url"
 	"slices"
 	"strconv"
@@ -28,7 +27,7 @@ type request struct {
 	URL   string   `json:"url"`
 	Depth int64    `json:"depth"`
 	Chain []string `json:"chain,omitempty"` // the URLs that led here by redirects, in order
-	// Alike is how many pages in a row, up to the one that has the link, had URLs of this one's shape.
+	// Alike is how many pages in a row, up to the one that has the link, were in this one's place.
 	Alike int `json:"alike,omitempty"`
 	// Bodies stand for the content of the last pages that led here: see again.
 	Bodies []string `json:"bodies,omitempty"`
@@ -36,11 +35,15 @@ type request struct {
 	Stale int `json:"stale,omitempty"`
 	// Empty is how many pages in a row that led here said nothing new.
 	Empty int `json:"empty,omitempty"`
-	// Idle tells that it combines parameters, and so did the page with the link, which had nothing new.
+	// Idle tells that the page with the link is in its place, and had nothing new.
 	Idle bool `json:"idle,omitempty"`
+	// From is the place of the page with the link.
+	From uint64 `json:"from,omitempty"`
 	// Cookies tells that the page with the link, or the redirect, set some: they must be known before it is
 	// fetched.
 	Cookies bool `json:"cookies,omitempty"`
+	// Refreshed is how many pages in a row that led here said, by a meta element, that it is here.
+	Refreshed int `json:"refreshed,omitempty"`
 	// Sitemap is how many sitemaps lead here, this one included; 0: it is a page. Skip are links that were read before.
 	Sitemap int `json:"sitemap,omitempty"`
 	Skip    int `json:"skip,omitempty"`
@@ -62,6 +65,12 @@ type outcome struct {
 	Why      string   `json:"why,omitempty"`
 	Page     *Record  `json:"page,omitempty"`
 	Markdown string   `json:"markdown,omitempty"` // of the page, where it is exported as such
+	// Dull tells that the page said nothing new; Idle is what that costs its place, and Gives what it gives back to the
+	// place From, whose page led to it: see [news].
+	Dull  bool   `json:"dull,omitempty"`
+	Idle  int64  `json:"idle,omitempty"`
+	Gives int64  `json:"gives,omitempty"`
+	From  uint64 `json:"from,omitempty"`
 }
 
 const (
@@ -85,8 +94,9 @@ type Record struct {
 	FetchedAt   time.Time `json:"fetched_at"`
 	ETag        string    `json:"etag,omitempty"`
 	Links       int       `json:"links"`
-	// Fields are what the module reads from the page.
-	Fields map[string]any `json:"fields,omitempty"`
+	// Fields are what the module reads from the page, and Items what it reads from each of its items instead.
+	Fields map[string]any   `json:"fields,omitempty"`
+	Items  []map[string]any `json:"items,omitempty"`
 }
 
 // crawler carries out requests. It is safe for concurrent use.
@@ -177,7 +187,7 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if c.tires(u, r.Stale) {
 		return c.done(d, c.left(&r, whyDull))
 	}
-	if r.Idle && h.idle.Load() > maxIdle {
+	if r.Idle && c.news.tally(place(u)) > maxIdle {
 		return c.done(d, c.left(&r, whyIdle))
 	}
 	asked := h.known() == nil && !c.options.IgnoreRobots
@@ -271,7 +281,10 @@ const (
 	whyText     = "its page has the text of others"
 	whyStale    = "nothing new on the pages that lead to it"
 	whyDull     = "nothing new on the host"
-	whyIdle     = "nothing new in combinations of parameters"
+	whyIdle     = "nothing new from URLs of one place"
+	whyAlike    = "too many URLs of one place in a row"
+
+	whyRefreshed = "too many refreshes in a row"
 )
 
 // explain states facts about a failure, for listings of attempts and dead letters.
@@ -338,8 +351,9 @@ func (c *crawler) moved(ctx context.Context, d *pawl.Delivery, r *request, a *an
 	if !c.options.AllowPrivate && privateHost(to) {
 		return pawl.Permanent(pawl.OfKind(KindPrivate, errPrivate))
 	}
-	d.Emit(c.visit(to, request{Depth: r.Depth, Chain: chain, Alike: r.Alike, Bodies: r.Bodies,
-		Stale: r.Stale, Empty: r.Empty, Idle: r.Idle, Cookies: r.Cookies || a.setsCookies()}))
+	next := *r
+	next.Chain, next.Cookies = chain, r.Cookies || a.setsCookies()
+	d.Emit(c.visit(to, next))
 	return c.done(d, outcome{Kind: kindMoved, URL: r.URL, Next: urlKeys{keyOf(to)}})
 }
 
@@ -361,32 +375,32 @@ func (c *crawler) page(ctx context.Context, d *pawl.Delivery, u *url.URL, r *req
 		o = outcome{Kind: kindExcluded, URL: r.URL, Why: "the page says noindex"}
 	}
 	bodies, repeated := again(u, a.body, r.Bodies)
-	h := c.hosts.at(u)
-	fresh := c.news.add(site(u), p.words.groups)
+	fresh := c.news.add(realm(u), p.words.groups)
 	stale := len(p.links) > 0 && fresh < fewNews
-	if stale {
-		h.dull.Add(1)
-	} else {
-		h.dull.Store(0)
-	}
-	idle := c.idles(u, fresh, p.links)
+	idle := c.idles(u, r, &p, fresh, &o)
+	o.Dull, o.From = stale, r.From
+	c.news.count(u, &o)
 	why := ""
 	switch {
 	case p.asks.noFollow:
 		why = whyNoFollow
 	case repeated:
 		why = whySame
-	case c.news.again(site(u), &p.words):
+	case c.news.again(realm(u), &p.words):
 		why = whyText
 	}
 	if why != "" {
 		o.LeftOut.add(why, p.links...)
 		p.links = nil
 	}
+	at := place(u)
 	follow := func(links []*url.URL, depth int64) (keys urlKeys) {
 		for _, link := range links {
 			to := request{Depth: depth, Alike: alike(u, link, r.Alike), Bodies: bodies,
-				Cookies: a.setsCookies(), Idle: idle && c.news.combines(link)}
+				Cookies: a.setsCookies(), Idle: idle && place(link) == at, From: at}
+			if link == p.refresh {
+				to.Refreshed = r.Refreshed + 1
+			}
 			if stale {
 				to.Stale, to.Empty = r.Stale, r.Empty+1
 				if longer(u, link) {
@@ -423,8 +437,10 @@ func (c *crawler) follow(d *pawl.Delivery, o *outcome, link *url.URL, to request
 		why = whyStale
 	case c.tires(link, to.Stale):
 		why = whyDull
-	case to.Idle && c.hosts.at(link).idle.Load() > maxIdle:
+	case to.Idle && c.news.tally(place(link)) > maxIdle:
 		why = whyIdle
+	case to.Refreshed > maxRedirects:
+		why = whyRefreshed
 	default:
 		why = trap(link, to.Alike, to.Empty)
 	}
@@ -450,17 +466,12 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 	if c.options.IgnoreRobots {
 		product = ""
 	}
-	p := readPage(u, a.header.Get("Content-Type"), a.body, product)
-	if product != "" {
-		for _, line := range a.header.Values("X-Robots-Tag") {
-			p.asks.add(line, product)
-		}
-	}
-	fields, next, err := c.extract(ctx, a, &p)
+	p := readPage(u, a.header, a.body, product)
+	next, err := c.extract(ctx, a, &p)
 	if err != nil {
 		return nil, p, err
 	}
-	if fields, err = c.program(ctx, u, a, &p, fields); err != nil {
+	if err = c.program(ctx, u, a, &p); err != nil {
 		return nil, p, err
 	}
 	for _, ref := range next {
@@ -469,17 +480,16 @@ func (c *crawler) record(ctx context.Context, u *url.URL, r *request, a *answer)
 		}
 	}
 	dispatch.Step(ctx, parser, dispatch.Completed)
-	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if c.options.Markdown {
-		if p.markdown, err = markdownOf(kind, a.body, &p); err != nil {
+		if p.markdown, err = markdownOf(a.body, &p); err != nil {
 			return nil, p, pawl.Permanent(pawl.OfKind(KindParser, err))
 		}
 	}
 	record := &Record{
-		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: kind,
+		URL: r.URL, FinalURL: u.String(), Status: a.status, Depth: r.Depth, Title: p.title, ContentType: p.kind,
 		Charset: p.charset,
 		Bytes:   int64(len(a.body)), SHA256: a.sha256, FetchedAt: time.Now().UTC(), ETag: a.etag,
-		Links: len(p.links) + len(p.next), Fields: fields,
+		Links: len(p.links) + len(p.next), Fields: p.fields, Items: p.items,
 	}
 	return record, p, nil
 }

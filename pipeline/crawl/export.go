@@ -292,8 +292,50 @@ func keepLock(ctx context.Context, p parts, lock pawl.Mark) {
 	}
 }
 
+// resolve resolves dead letters of earlier runs whose pages this one has stored.
+func resolve(ctx context.Context, p parts, c *crawler, r *run) error {
+	if !store.Can(p.store, store.CanResolve) {
+		return nil
+	}
+	old := map[urlKey][]string{}
+	for letter, err := range p.letters.Dead(ctx, store.DeadFilter{Topic: c.requestTopic(), Until: r.StartedAt,
+		Resolved: new(false)}) {
+		if err != nil {
+			return fmt.Errorf("look for dead letters of earlier crawls: %w", err)
+		}
+		var q request
+		if json.Unmarshal(letter.Body, &q) != nil || q.Sitemap > 0 {
+			continue
+		}
+		if u, err := url.Parse(q.URL); err == nil {
+			old[keyOf(u)] = append(old[keyOf(u)], letter.ID)
+		}
+	}
+	if len(old) == 0 {
+		return nil
+	}
+	var ids []string
+	if _, err := scan(ctx, p, c.storeTopic(), func(o *outcome) error {
+		if o.Kind == kindPage {
+			ids = append(ids, old[o.key()]...)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for part := range slices.Chunk(ids, pageSize) {
+		if _, err := p.letters.Resolve(ctx, c.name, "a later crawl has stored the page", part...); err != nil {
+			return fmt.Errorf("resolve dead letters of earlier crawls: %w", err)
+		}
+	}
+	return nil
+}
+
 // settle ends a run whose pages are in their file: its results and the set of its URLs are removed.
 func settle(ctx context.Context, p parts, c *crawler, r *run, sum *Summary, last int64) error {
+	if err := resolve(ctx, p, c, r); err != nil {
+		return err
+	}
 	r.Status, r.Summary = statusExported, sum
 	if err := r.save(ctx, p, c.name); err != nil {
 		return err

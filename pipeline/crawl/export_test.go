@@ -3,6 +3,7 @@ package crawl
 import (
 	"database/sql"
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -221,5 +222,48 @@ func TestFrontMatterIsYAML(t *testing.T) {
 		if checkFolder(out) == nil {
 			t.Errorf("%q would be replaced", out)
 		}
+	}
+}
+
+// Each item of a page is a line or a row; a table has one row for each page.
+func TestItemsAreRecords(t *testing.T) {
+	page := Record{URL: "/list", Items: []map[string]any{{"sku": "a"}, {"sku": "b"}}}
+	const want = "/list a\n/list b\n/none \n"
+	for _, name := range []string{"pages.csv", "pages.jsonl"} {
+		file := filepath.Join(t.TempDir(), name)
+		if err := writePages(file, []string{"sku"}, func(write pageWriter) error {
+			return errors.Join(write(&page, ""), write(&Record{URL: "/none"}, ""))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got strings.Builder
+		if name == "pages.csv" {
+			rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows[1:] {
+				fmt.Fprintln(&got, row[0], row[len(columns)-1])
+			}
+		} else {
+			for line := range strings.Lines(string(text)) {
+				var r Record
+				if err := json.Unmarshal([]byte(line), &r); err != nil || r.Items != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+				sku, _ := r.Fields["sku"].(string)
+				fmt.Fprintln(&got, r.URL, sku)
+			}
+		}
+		if got.String() != want {
+			t.Errorf("%s: %q", name, got.String())
+		}
+	}
+	if text, err := page.fieldsText(); err != nil || text != `[{"sku":"a"},{"sku":"b"}]` {
+		t.Errorf("a row of a table: %s, %v", text, err)
 	}
 }

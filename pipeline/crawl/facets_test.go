@@ -1,8 +1,10 @@
 package crawl
 
 import (
+	crypto "crypto/rand"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +15,87 @@ import (
 
 	"github.com/pawl-dev/pawl"
 )
+
+// A site that makes up URLs without end is left after a bounded number of requests, and nothing of it that is real is
+// lost.
+func TestCrawlOfMadeURLsEnds(t *testing.T) {
+	const most, real = 4000, 30
+	menu := strings.Repeat("<p>The shop of fine things", 3)
+	number := func(r *http.Request) (n int) {
+		_, _ = fmt.Sscan(r.URL.Query().Get("n"), &n)
+		return n
+	}
+	items := func(n int) (list string) {
+		for id := n * 10; id < n*10+10 && id < real; id++ {
+			list += fmt.Sprintf("<a href=/item/%d>Item %[1]d</a>", id)
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		why  string
+		page func(r *http.Request) string
+	}{
+		"pages that jump ahead": {whyIdle, func(r *http.Request) string {
+			n, list := number(r), ""
+			for _, by := range []int{1, 2, 10, 1000} {
+				list += fmt.Sprintf("<a href=/list?n=%d>on</a>", n+by)
+			}
+			return items(n) + list
+		}},
+		"searches": {whyStale, func(r *http.Request) string {
+			q, list := r.URL.Query().Get("q"), items(0)+items(1)+items(2)
+			for range 3 {
+				word := menuWords[rand.IntN(len(menuWords))]
+				list += fmt.Sprintf("<a href=/s?q=%s+%s>%s</a>", url.QueryEscape(q), word, word)
+			}
+			return list
+		}},
+		"refreshes": {whyRefreshed, func(r *http.Request) string {
+			return items(0) + items(1) + items(2) + "<meta http-equiv=refresh content='0;url=/r?t=" + crypto.Text() + "'>"
+		}},
+	} {
+		pages, account := walk(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var id int
+			if n, _ := fmt.Sscanf(r.URL.Path, "/item/%d", &id); n == 1 {
+				text("text/html", fmt.Sprintf("<p>%s", strings.Repeat(string(rune('a'+id)), id+1)))(w, r)
+				return
+			}
+			text("text/html", menu+c.page(r))(w, r)
+		}), most)
+		for id := range real {
+			if !pages[fmt.Sprintf("/item/%d", id)] {
+				t.Errorf("%s: item %d is missing", name, id)
+			}
+		}
+		if len(pages) >= most || account[c.why].Count == 0 {
+			t.Errorf("%s: %d pages: %v", name, len(pages), account)
+		}
+	}
+}
+
+var menuWords = strings.Fields("amber basket candle dragon ember forest garden harbor island jacket kettle lantern")
+
+// Hosts without end are those of one owner, and their links make the URL longer.
+func TestHostsOfOneOwner(t *testing.T) {
+	for link, want := range map[string]bool{
+		"http://b.example.com/": true, "http://a.example.com/": false, "http://b.example.org/": false,
+		"http://a.example.com/?q=a+b": true, "http://a.example.com/1-2": true, "http://a.example.com/x": false,
+	} {
+		page, to := &url.URL{Scheme: "http", Host: "a.example.com", Path: "/"}, mustParse(t, link)
+		if longer(page, to) != want || realm(page) == realm(to) == strings.HasSuffix(link, "org/") {
+			t.Errorf("%s: %v, %s", link, longer(page, to), realm(to))
+		}
+	}
+}
+
+func mustParse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
 
 // walk carries out all requests of a crawl, one after the other, without a store. It ends after most requests.
 func walk(t *testing.T, site http.Handler, most int) (pages map[string]bool, account leftOut) {
@@ -115,14 +198,14 @@ func filters(all bool) http.HandlerFunc {
 // A shop with filters ends, all its products are found, and the account says what was left out.
 func TestCrawlOfFiltersEnds(t *testing.T) {
 	const most = 4000
-	for all, why := range map[bool]string{true: whyIdle, false: whyDull} {
+	for _, all := range []bool{true, false} {
 		pages, account := walk(t, filters(all), most)
 		for id := range 30 {
 			if !pages[fmt.Sprintf("/product/%d", id)] {
 				t.Errorf("product %d is missing", id)
 			}
 		}
-		if len(pages) >= most || account[why].Count == 0 || !strings.Contains(account[why].URL, "/list?") {
+		if len(pages) >= most || account[whyDull].Count == 0 || !strings.Contains(account[whyDull].URL, "/list?") {
 			t.Errorf("%d pages: %v", len(pages), account)
 		}
 	}

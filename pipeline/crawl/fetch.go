@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -170,8 +171,13 @@ func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (_ *answer, er
 	}
 	if a.status == http.StatusNotModified && known != nil {
 		f.cache.used(u)
-		return &answer{status: http.StatusOK, header: known.Header, body: known.body, sha256: known.SHA256,
-			etag: known.Header.Get("Etag")}, nil
+		for name, values := range known.Header { // the answer tells what is new of them (RFC 9111, section 4.3.4)
+			if resp.Header[name] == nil {
+				resp.Header[name] = values
+			}
+		}
+		return &answer{status: http.StatusOK, header: resp.Header, body: known.body, sha256: known.SHA256,
+			etag: resp.Header.Get("Etag")}, nil
 	}
 	if a.status == http.StatusProxyAuthRequired && proxy != nil {
 		return nil, errCredentials
@@ -191,9 +197,16 @@ var (
 	errSilent = fmt.Errorf("the server sent nothing for %v", silence)
 )
 
+// atMost is the key of how much of a body is read: a longer one is not too large then.
+type atMost struct{}
+
 // read reads a body, within its bound.
 func (f *fetcher) read(ctx context.Context, resp *http.Response, a *answer, quiet *time.Timer) error {
-	if resp.ContentLength > f.maxBytes {
+	most, cut := ctx.Value(atMost{}).(int64)
+	if !cut {
+		most = f.maxBytes
+	}
+	if resp.ContentLength > most && !cut {
 		return f.tooLarge()
 	}
 	in, free, err := plain(resp)
@@ -207,13 +220,17 @@ func (f *fetcher) read(ctx context.Context, resp *http.Response, a *answer, quie
 		n, err := in.Read(buffer)
 		if n > 0 {
 			quiet.Reset(silence)
-			if int64(len(a.body)+n) > f.maxBytes {
+			switch rest := most - int64(len(a.body)); {
+			case int64(n) <= rest:
+			case cut:
+				n, err = int(rest), io.EOF
+			default:
 				return f.tooLarge()
 			}
 			a.body = append(a.body, buffer[:n]...)
 			_, _ = hash.Write(buffer[:n])
 		}
-		if err == io.EOF {
+		if err == io.EOF || err == gzip.ErrHeader { // what follows a body in gzip is none of it
 			a.sha256 = hex.EncodeToString(hash.Sum(nil))
 			return nil
 		}

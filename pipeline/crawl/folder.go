@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown"
@@ -160,7 +161,7 @@ func document(r *Record, text string) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("---\n")
-	for _, name := range columns {
+	for _, name := range append(slices.Clip(columns), "items") {
 		if value, ok := values[name]; ok {
 			fmt.Fprintf(&b, "%s: ", name)
 			for _, c := range string(value) {
@@ -182,15 +183,15 @@ func document(r *Record, text string) ([]byte, error) {
 }
 
 // markdownOf is a page as Markdown: HTML converted, other text as it is, and nothing of what is not a text.
-func markdownOf(kind string, body []byte, p *page) (string, error) {
+func markdownOf(body []byte, p *page) (string, error) {
 	if p.charset == "" {
 		return "", nil
 	}
 	text := strings.ToValidUTF8(string(p.text(body)), "\uFFFD")
 	switch {
-	case kind == "text/html" || kind == "application/xhtml+xml":
+	case p.kind == "text/html" || p.kind == "application/xhtml+xml":
 		text, _ = markdown.FromHTML(text, markdown.Options{Base: p.base})
-	case kind != "text/plain" && kind != "text/markdown":
+	case p.kind != "text/plain" && p.kind != "text/markdown":
 		var w markdown.Writer
 		w.Fence("", text)
 		text = w.String()

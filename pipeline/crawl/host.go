@@ -48,8 +48,6 @@ type host struct {
 	version int64 // of the mark of changes, when the marks of the host were read; -1: they were not
 
 	inFlight, failed atomic.Int64 // for the board
-	dull             atomic.Int64 // pages in a row that said nothing new
-	idle             atomic.Int64 // pages that combined parameters and had nothing new: see maxIdle
 }
 
 func (hs *hosts) at(u *url.URL) *host {
@@ -148,7 +146,7 @@ func (c *crawler) robots(ctx context.Context, h *host, u *url.URL) (*robots, err
 func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 	at := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/robots.txt"}
 	for try := 0; ; try++ {
-		a, _, err := c.reach(ctx, at)
+		a, _, err := c.reach(context.WithValue(ctx, atMost{}, int64(robotstxt.MaxText)), at)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -158,7 +156,7 @@ func (c *crawler) askRobots(ctx context.Context, u *url.URL) (*robots, error) {
 			r := &robots{Rules: *robotstxt.Parse(a.body, robotstxt.Product(c.options.UserAgent))}
 			r.Delay = min(r.Delay, maxDelay)
 			return r, nil
-		case slices.Contains([]pawl.Kind{KindStatus, KindRedirect, KindTooLarge}, pawl.Describe(err).Kind):
+		case slices.Contains([]pawl.Kind{KindStatus, KindRedirect}, pawl.Describe(err).Kind):
 			return &robots{}, nil
 		case try+1 == robotsTries || pawl.Describe(err).Class == pawl.ClassPermanent:
 			return &robots{denied: err}, nil

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"mime"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -53,16 +52,20 @@ func extractOf(s pipeline.Section) (*extract.Set, error) {
 		r.Remove, r.As, r.Required = f.Text("remove"), f.Text("as"), f.Bool("required")
 		fields[name] = r
 	}
-	var next *extract.Rule
-	if s.Has("next") {
-		if r := ruleOf(s.Section("next")); r != (extract.Rule{}) {
-			next = &r
+	rule := func(key string) *extract.Rule {
+		if !s.Has(key) {
+			return nil
 		}
+		if r := ruleOf(s.Section(key)); r != (extract.Rule{}) {
+			return &r
+		}
+		return nil
 	}
-	if len(fields) == 0 && next == nil {
+	next, items := rule("next"), rule("items")
+	if len(fields) == 0 && next == nil && items == nil {
 		return nil, nil
 	}
-	return extract.New(fields, next)
+	return extract.New(fields, next, items)
 }
 
 // middleware is the event of what is done with the data of a page: it selects the rows of the policy.
@@ -70,22 +73,25 @@ var middleware = policy.Event{Domain: policy.Engine, Type: "MiddlewareBefore"}
 
 // extract reads the fields of a page, and links to follow. A page that cannot be read as its rules need it is
 // bad input: by the policy it is stored without fields, and its links are followed.
-func (c *crawler) extract(ctx context.Context, a *answer, p *page) (map[string]any, []string, error) {
-	if c.options.Extract == nil || p.charset == "" {
-		return nil, nil, nil
+func (c *crawler) extract(ctx context.Context, a *answer, p *page) (next []string, err error) {
+	rules := c.options.Extract
+	if rules == nil || p.charset == "" {
+		return nil, nil
 	}
 	body := p.text(a.body)
-	kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
 	dispatch.Step(ctx, middleware, dispatch.Started)
-	fields, next, err := c.options.Extract.Read(p.base, strings.HasSuffix(kind, "json"), body)
+	items, next, err := rules.Read(p.base, strings.HasSuffix(p.kind, "json"), body)
 	if err != nil {
 		err = policy.At(policy.With(pawl.OfKind(KindDataMiddleware, err), policy.BadInput), middleware)
 		err = pawl.WithAttrs(err, map[string]string{"stage": "middleware"})
 		_, err = policy.Degraded(ctx, err)
-		return fields, next, err
+		return next, err
+	}
+	if p.items = items; !rules.HasItems() {
+		p.items, p.fields = nil, items[0]
 	}
 	dispatch.Step(ctx, middleware, dispatch.Completed)
-	return fields, next, nil
+	return next, nil
 }
 
 // moduleOptions are those of a file with a module, which is a section as it could stand under pipelines, and its out.

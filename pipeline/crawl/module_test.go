@@ -76,7 +76,7 @@ func TestModule(t *testing.T) {
 
 // TestDataThatIsMissing: what the policy decides about is of a kind and of a stage of its own.
 func TestDataThatIsMissing(t *testing.T) {
-	rules, err := extract.New(map[string]extract.Rule{"price": {CSS: ".price", Required: true}}, nil)
+	rules, err := extract.New(map[string]extract.Rule{"price": {CSS: ".price", Required: true}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWrongModules(t *testing.T) {
 	if faults := checkSection("", s); len(faults) != 1 || !strings.Contains(faults[0].Why, "fields.x") {
 		t.Errorf("%+v", faults)
 	}
-	if _, err := extract.New(nil, &extract.Rule{CSS: "a["}); err == nil {
+	if _, err := extract.New(nil, &extract.Rule{CSS: "a["}, nil); err == nil {
 		t.Error("a wrong selector is taken")
 	}
 }

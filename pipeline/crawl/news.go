@@ -11,13 +11,11 @@ import (
 )
 
 // Bounds of pages that say nothing new. A menu repeats on every page of a site, so pages are compared by the groups of
-// three words that no page of their host had before: fewer than fewNews are no news. Pages may say nothing new and be
+// three words that no page of their domain had before: fewer than fewNews are no news. Pages may say nothing new and be
 // worth it all the same, as those of a table of figures, so only links that make the URL longer are left out: after
-// maxStale pages deep without news, and after fewStale where maxDull pages of the host in a row were such, one less
+// maxStale pages deep without news, and after fewStale where maxDull pages of the domain in a row were such, one less
 // where twice as many were. Those of a calendar are left out after maxEmpty in a row. The links of a page whose text,
-// of enoughWords, maxSame pages had before it lead where those did. A host may have maxIdle pages that combine
-// parameters and link to nothing new, and idleNews more with every other page: filters in all orders. Such a page names
-// its filters, so that its words have fewCombined new groups soon.
+// of enoughWords, maxSame pages had before it lead where those did.
 const (
 	fewNews     = 4
 	fewStale    = 2
@@ -26,9 +24,21 @@ const (
 	maxEmpty    = 36
 	enoughWords = 20
 	maxSame     = 3
-	maxIdle     = 2000
-	idleNews    = 10
-	fewCombined = 40
+)
+
+// A place, which is a folder or a program, has maxIdle points for pages without news that such a page of it led to: it
+// makes up URLs without end if all that comes of them are more of its own. A page that combines parameters, as filters
+// in all orders do, costs idleCombined: it names its filters, so that fewCombined new groups are no news of it. One
+// with a made URL costs idleMade, and idleSame if another page had its text; one in a folder costs a point then. A page
+// with news gives idleNews back to its place, and to that of the page that led to it, which gets idleSame for any other
+// text.
+const (
+	maxIdle      = 100_000
+	idleCombined = 50
+	idleSame     = 40
+	idleMade     = 10
+	idleNews     = 500
+	fewCombined  = 40
 )
 
 // maxNews bounds the groups of words that a process remembers in newsBits bits, one each.
@@ -45,6 +55,33 @@ type news struct {
 	bits []uint64
 	n    int
 	same map[uint64]int // how many pages had a text
+	// tallies are the dull pages in a row of a realm, and the points of a place.
+	tallies map[uint64]int64
+}
+
+// count takes a page into the tallies.
+func (s *news) count(u *url.URL, o *outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tallies == nil || len(s.tallies) > maxSeen {
+		s.tallies = map[uint64]int64{}
+	}
+	if of := hash64(realm(u)); o.Dull {
+		s.tallies[of]++
+	} else {
+		delete(s.tallies, of)
+	}
+	at := place(u)
+	s.tallies[at] = max(s.tallies[at]+o.Idle, 0)
+	if o.From != 0 && o.From != at {
+		s.tallies[o.From] = max(s.tallies[o.From]-o.Gives, 0)
+	}
+}
+
+func (s *news) tally(of uint64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tallies[of]
 }
 
 // again reports whether enough pages of a host had the text of a page before it.
@@ -99,53 +136,61 @@ func (s *news) at(of, group uint64) (word *uint64, bit uint64) {
 // combines reports whether a URL combines parameters that pages had before: each was in the URL of one.
 func (s *news) combines(u *url.URL) bool {
 	all := parameters(u)
-	return len(all) > 1 && s.has(site(u), all)
+	return len(all) > 1 && s.has(realm(u), all)
 }
 
 // parameters are the path of a URL with each of its parameters, and with each part of a value that is a list.
 func parameters(u *url.URL) (all []uint64) {
 	for pair := range strings.SplitSeq(u.RawQuery, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if plain, err := url.QueryUnescape(value); err == nil {
-			value = plain
-		}
-		for part := range strings.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(",;|", r) }) {
+		list := func(r rune) bool { return strings.ContainsRune(",;|", r) }
+		for part := range strings.FieldsFuncSeq(unescaped(value), list) {
 			all = append(all, maphash.Comparable(wordSeed, [3]string{u.Path, name, part}))
 		}
 	}
 	return all
 }
 
-// targets stand for where the links of a page lead: to which path, and with which parameters.
-func targets(links []*url.URL) (all []uint64) {
-	for _, link := range links {
-		all = append(all, maphash.Comparable(wordSeed, [2]string{link.Host, link.Path}))
-		for _, parameter := range parameters(link) {
-			all = append(all, parameter+1) // no page had it in its URL
-		}
+func unescaped(query string) string {
+	if plain, err := url.QueryUnescape(query); err == nil {
+		return plain
 	}
-	return all
+	return query
 }
 
-// idles reports whether a page combines parameters and has nothing new, and counts such pages of its host.
-func (c *crawler) idles(u *url.URL, fresh int, links []*url.URL) bool {
-	h, of := c.hosts.at(u), site(u)
-	combines := c.news.combines(u)
+// idles reports whether a page has nothing new, and records in its outcome what that does to the tallies.
+func (c *crawler) idles(u *url.URL, r *request, p *page, fresh int, o *outcome) (idle bool) {
+	of, combines := realm(u), c.news.combines(u)
 	c.news.add(of, parameters(u))
-	linked := c.news.add(of, targets(links)) > 0
+	same := c.news.add(of, []uint64{p.words.rest}) == 0
 	switch {
-	case linked || combines && fresh >= fewCombined || !combines && fresh >= fewNews:
-		h.idle.Store(max(h.idle.Load()-idleNews, 0))
-	case combines:
-		h.idle.Add(1)
-		return true
+	case combines && fresh >= fewCombined || !combines && fresh >= fewNews:
+		o.Idle, o.Gives = -idleNews, idleNews
+		return false
+	case !same:
+		o.Gives = idleSame
 	}
-	return false
+	switch {
+	case combines:
+		o.Idle = idleCombined
+	case made(u) && same && !month.MatchString(u.RequestURI()): // a calendar has few entries among many days
+		o.Idle = idleSame
+	case made(u):
+		o.Idle = idleMade
+	case same:
+		o.Idle = 1
+	default:
+		return false
+	}
+	if !r.Idle {
+		o.Idle = 0
+	}
+	return true
 }
 
-// tires reports whether a page that so many stale pages led to is left out: its host has said nothing new for long.
+// tires reports whether a page that so many stale pages led to is left out: its domain has said nothing new for long.
 func (c *crawler) tires(u *url.URL, stale int) bool {
-	dull := c.hosts.at(u).dull.Load()
+	dull := c.news.tally(hash64(realm(u)))
 	return stale > fewStale && dull > maxDull || stale >= fewStale && dull > 2*maxDull
 }
 
@@ -156,6 +201,7 @@ type words struct {
 	own    []string // of the URL of the page, in order
 	n      int
 	all    uint64 // of all words, those with digits too, and pictures
+	rest   uint64 // the same without words of the URL
 	last   [2]uint64
 	groups []uint64
 }
@@ -164,21 +210,28 @@ func notWord(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 func wordsOf(at *url.URL) words {
 	own := strings.FieldsFunc(at.Path+" "+at.RawQuery, notWord)
+	for i := range own { // 02 is 2
+		own[i] = strings.TrimLeft(own[i], "0")
+	}
 	slices.Sort(own)
 	return words{own: own}
 }
 
 // add takes a text. Words with digits are left out, as times and counters are, and so are those of the page's URL.
-// A group is within one text, so that the order of texts is no news.
-func (w *words) add(text []byte) {
+// A group is within one text, so that the order of texts is no news. Numbers of links, as those of pages, are no text.
+func (w *words) add(text []byte, link bool) {
 	w.last = [2]uint64{}
 	for word := range bytes.FieldsFuncSeq(text, notWord) {
 		w.n++
 		w.all = maphash.Comparable(wordSeed, [2]uint64{w.all, maphash.Bytes(wordSeed, word)})
-		if bytes.ContainsAny(word, "0123456789") {
+		if _, own := slices.BinarySearch(w.own, string(bytes.TrimLeft(word, "0"))); own {
 			continue
 		}
-		if _, own := slices.BinarySearch(w.own, string(word)); own {
+		number := bytes.ContainsAny(word, "0123456789")
+		if !number || !link {
+			w.rest = maphash.Comparable(wordSeed, [2]uint64{w.rest, maphash.Bytes(wordSeed, word)})
+		}
+		if number {
 			continue
 		}
 		this := maphash.Bytes(wordSeed, word)
@@ -191,17 +244,26 @@ func (w *words) add(text []byte) {
 func (w *words) picture(src string) {
 	of := maphash.String(wordSeed, src)
 	w.all = maphash.Comparable(wordSeed, [2]uint64{w.all, of})
+	w.rest = maphash.Comparable(wordSeed, [2]uint64{w.rest, of})
 	for i := range uint64(fewCombined) {
 		w.groups = append(w.groups, of+i)
 	}
 }
 
-// longer reports whether a link has more segments or parameters than its page: those of a site without end do.
+// longer reports whether a link has more segments, more numbers or more words in its query than its page, or leads to
+// another host of its domain: those of a site without end do.
 func longer(page, link *url.URL) bool {
-	parameters := func(u *url.URL) int {
-		return len(strings.FieldsFunc(u.RawQuery, func(r rune) bool { return r == '&' }))
+	size := func(u *url.URL) int {
+		numbers := 0
+		for word := range strings.FieldsFuncSeq(u.Path, notWord) {
+			if strings.ContainsAny(word, "0123456789") {
+				numbers++
+			}
+		}
+		return numbers + len(strings.FieldsFunc(unescaped(u.RawQuery), notWord))
 	}
-	return strings.Count(link.Path, "/") > strings.Count(page.Path, "/") || parameters(link) > parameters(page)
+	return strings.Count(link.Path, "/") > strings.Count(page.Path, "/") || size(link) > size(page) ||
+		link.Host != page.Host && realm(link) == realm(page)
 }
 
 // repeats reports whether a path has the same segments three times in a row, or six made of half as many, other than

@@ -82,6 +82,9 @@ func fields() []pipeline.Field {
 			Doc: "The folder where pages are kept that a later crawl asks for only if they have changed; `off` keeps none."},
 		{Name: "fields", Type: pipeline.Table, Fields: ruleFields(), DefaultDoc: "none",
 			Doc: "What is read from each page, by name."},
+		{Name: "items", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none",
+			Doc: "The parts of a page that the fields are read from, such as `{css: .product}` or `{json: '$.offers[*]'}`. " +
+				"Each is a record."},
 		{Name: "next", Type: pipeline.Object, Fields: selectors(), DefaultDoc: "none",
 			Doc: "Links to the page that follows, such as `{css: a.next}`. They are followed whatever the depth."},
 		{Name: "state", Type: pipeline.StoreURL, DefaultDoc: "the daemon's store",

@@ -53,8 +53,30 @@ func writePages(out string, fields []string, each func(pageWriter) error) error 
 	case ".csv":
 		write = func(file string, each func(pageWriter) error) error { return writeCSV(file, fields, each) }
 	case ".db":
-		write = writeDatabase
+		return writeWhole(out, writeDatabase, each)
 	}
+	return writeWhole(out, write, func(page pageWriter) error { return each(eachItem(page)) })
+}
+
+// eachItem writes a record of each item of a page.
+func eachItem(page pageWriter) pageWriter {
+	return func(r *Record, markdown string) error {
+		if len(r.Items) == 0 {
+			return page(r, markdown)
+		}
+		for _, fields := range r.Items {
+			item := *r
+			item.Fields, item.Items = fields, nil
+			if err := page(&item, markdown); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// writeWhole replaces a file at once.
+func writeWhole(out string, write func(string, func(pageWriter) error) error, each func(pageWriter) error) error {
 	part := out + ".part" // always the same: the next crawl replaces that of one that was killed
 	err := write(part, each)
 	if err == nil {
@@ -144,13 +166,16 @@ func writeText(file string, each func(pageWriter) error, begin func(io.Writer) (
 	return notWritten(errors.Join(flush(), buffer.Flush(), f.Sync(), f.Close()))
 }
 
-// fieldsText are the fields as JSON, or nothing where there are none.
-func (r *Record) fieldsText() (string, error) {
-	if len(r.Fields) == 0 {
-		return "", nil
+// fieldsText are the fields as JSON, a list of those of the items where there are some, or nothing.
+func (r *Record) fieldsText() (text string, err error) {
+	var coded []byte
+	switch {
+	case len(r.Items) > 0:
+		coded, err = json.Marshal(r.Items)
+	case len(r.Fields) > 0:
+		coded, err = json.Marshal(r.Fields)
 	}
-	text, err := json.Marshal(r.Fields)
-	return string(text), err
+	return string(coded), err
 }
 
 // cannotWrite is the error of an output that cannot be opened.

@@ -2,12 +2,12 @@ package crawl
 
 import (
 	"io"
-	"mime"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -25,58 +25,99 @@ const maxTitle = 1024
 // page is what is read from a body.
 type page struct {
 	title    string
+	kind     string // of its content: text/html
 	charset  string
 	links    []*url.URL // canonical, each once
 	next     []*url.URL // those that a module follows, which are not among links
+	refresh  *url.URL   // that of next which the page sends its reader to
 	base     *url.URL
 	markdown string
 	decoded  []byte // the body in UTF-8; nil: it is
 	asks     wishes
 	words    words
+	fields   map[string]any   // that the module reads
+	items    []map[string]any // whose fields it reads instead
 }
-
-// withValue are the directives that have a value after a colon, where others have the name of a crawler before it.
-var withValue = regexp.MustCompile(`^\s*(max-(snippet|image-preview|video-preview)|unavailable_after)\s*$`)
 
 // wishes are what a page asks of crawlers, by its meta elements and by X-Robots-Tag.
 type wishes struct{ noIndex, noFollow bool }
 
-// add reads a list of directives, of all crawlers or of one product: "noindex", "none", "otherbot: nofollow".
+// withValue are the directives that have a value after a colon, where others have the name of a crawler before it.
+var withValue = []string{"max-snippet", "max-image-preview", "max-video-preview", "unavailable_after"}
+
+// add reads a list of directives, of all crawlers or of one product: "noindex", "none", "otherbot: nofollow". Those
+// after the name of a crawler are for it, up to the next name.
 func (w *wishes) add(text, product string) {
-	for directive := range strings.SplitSeq(strings.ToLower(text), ",") {
-		if agent, rest, ok := strings.Cut(directive, ":"); ok && !withValue.MatchString(agent) {
-			if strings.TrimSpace(agent) != strings.ToLower(product) {
-				return // it, and what follows, is for another crawler
-			}
-			directive = rest
+	all, mine := strings.Split(strings.ToLower(text), ","), true
+	for i, directive := range all {
+		name, value := cutTrimmed(directive)
+		if value != "" && !slices.Contains(withValue, name) && !strings.Contains(name, " ") {
+			mine = name == strings.ToLower(product)
+			name, value = cutTrimmed(value)
 		}
-		switch strings.TrimSpace(directive) {
-		case "noindex":
+		switch {
+		case !mine:
+		case name == "noindex":
 			w.noIndex = true
-		case "nofollow":
+		case name == "nofollow":
 			w.noFollow = true
-		case "none":
+		case name == "none":
 			w.noIndex, w.noFollow = true, true
+		case name == "unavailable_after":
+			if !strings.ContainsAny(value, "0123456789") && i+1 < len(all) { // a day of the week, and a comma
+				value = strings.TrimSpace(all[i+1])
+			}
+			w.noIndex = w.noIndex || past(value)
 		}
 	}
 }
 
-// readPage finds title, charset and links of a body. The tokenizer takes any nesting.
+func cutTrimmed(text string) (name, value string) {
+	name, value, _ = strings.Cut(text, ":")
+	return strings.TrimSpace(name), strings.TrimSpace(value)
+}
+
+// past reports whether a date without its day of the week is over, if it can be read.
+func past(date string) bool {
+	for _, layout := range []string{"2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2-Jan-06 15:04:05 MST",
+		"2 Jan 2006", time.RFC3339, "2006-01-02T15:04:05-0700", time.DateTime, time.DateOnly} {
+		if at, err := time.Parse(layout, strings.ToUpper(date)); err == nil {
+			return at.Before(time.Now())
+		}
+	}
+	return false
+}
+
+// The parts of a Content-Type, also of one that is damaged.
+var (
+	mediaTypes = regexp.MustCompile(`^\s*([^\s;,]+/[^\s;,]+)`)
+	charsets   = regexp.MustCompile(`(?i)[;,\s]charset\s*=\s*["']?([^\s"';,]+)`)
+)
+
+// readPage finds title, charset and links of an answer. The tokenizer takes any nesting.
 // A link with rel=nofollow is none, unless product is empty: the name by which pages address this crawler.
-func readPage(at *url.URL, contentType string, body []byte, product string) page {
-	kind, params, _ := mime.ParseMediaType(contentType)
+func readPage(at *url.URL, header http.Header, body []byte, product string) page {
+	p := page{base: at}
+	if product != "" {
+		for _, line := range header.Values("X-Robots-Tag") {
+			p.asks.add(line, product)
+		}
+	}
+	kind := mediaTypes.FindString(header.Get("Content-Type"))
 	if kind == "" {
-		kind, _, _ = mime.ParseMediaType(http.DetectContentType(body))
+		kind, _, _ = strings.Cut(http.DetectContentType(body), ";")
 	}
-	text := strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "json")
-	if !text {
-		return page{base: at}
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	p.kind = kind
+	if !strings.HasPrefix(kind, "text/") && !strings.HasSuffix(kind, "xml") && !strings.HasSuffix(kind, "json") {
+		return p
 	}
-	decoded, found := charset.Read(body, params["charset"])
-	p := page{charset: found.Name, base: at}
-	if found.Name != "utf-8" {
+	label := charsets.FindStringSubmatch(header.Get("Content-Type"))
+	decoded, found := charset.Read(body, append(label, "", "")[1])
+	if p.charset = found.Name; decoded != string(body) {
 		p.decoded = []byte(decoded)
 	}
+	p.readRefresh(at, map[string]string{"http-equiv": "refresh", "content": header.Get("Refresh")}, map[string]bool{})
 	if kind == "text/html" || kind == "application/xhtml+xml" {
 		p.scan(at, strings.NewReader(decoded), product)
 	}
@@ -87,7 +128,7 @@ func (p *page) scan(base *url.URL, in io.Reader, product string) {
 	seen := map[string]bool{}
 	z := html.NewTokenizer(in)
 	z.SetMaxBuf(8 << 20)
-	inTitle, based, done, code := false, false, false, false
+	inTitle, based, done, code, inLink := false, false, false, false, false
 	p.words = wordsOf(base)
 	var title strings.Builder
 	for {
@@ -100,14 +141,17 @@ func (p *page) scan(base *url.URL, in io.Reader, product string) {
 				continue
 			}
 			text := z.Text()
-			p.words.add(text)
+			p.words.add(text, inLink)
 			if inTitle && title.Len() < maxTitle {
 				title.Write(text)
 			}
 		case html.EndTagToken:
 			code = false
-			if name, _ := z.TagName(); string(name) == "title" && inTitle {
+			switch name, _ := z.TagName(); {
+			case string(name) == "title" && inTitle:
 				inTitle, done = false, true
+			case string(name) == "a":
+				inLink = false
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			name, more := z.TagName()
@@ -129,12 +173,13 @@ func (p *page) scan(base *url.URL, in io.Reader, product string) {
 				z.NextIsNotRawText()
 			case atom.Meta:
 				meta := attributes(z, more)
-				p.refresh(base, meta, seen)
+				p.readRefresh(base, meta, seen)
 				if name := meta["name"]; product != "" &&
 					(strings.EqualFold(name, "robots") || strings.EqualFold(name, product)) {
 					p.asks.add(meta["content"], product)
 				}
 			case atom.A, atom.Area:
+				inLink = len(name) == 1
 				link := attributes(z, more)
 				href, ok := link["href"]
 				follow := product == "" || !slices.ContainsFunc(strings.Fields(link["rel"]), func(rel string) bool {
@@ -196,8 +241,8 @@ func attributes(z *html.Tokenizer, more bool) map[string]string {
 
 var refreshes = regexp.MustCompile(`(?i)^\s*([0-9]*)[0-9.]*\s*[;,]?\s*url\s*=\s*(?:"([^"]*)|'([^']*)|(.*))`)
 
-// refresh takes the target of a meta element: at once, it is a redirect, of the depth of the page.
-func (p *page) refresh(base *url.URL, attributes map[string]string, seen map[string]bool) {
+// readRefresh takes the target of a meta element: at once, it is a redirect, of the depth of the page.
+func (p *page) readRefresh(base *url.URL, attributes map[string]string, seen map[string]bool) {
 	m := refreshes.FindStringSubmatch(attributes["content"])
 	if m == nil || !strings.EqualFold(attributes["http-equiv"], "refresh") {
 		return
@@ -205,7 +250,7 @@ func (p *page) refresh(base *url.URL, attributes map[string]string, seen map[str
 	ref := strings.TrimSpace(m[2] + m[3] + m[4])
 	if u, err := weburl.Parse(base, ref); err == nil && strings.Trim(m[1], "0") == "" {
 		p.follows(u)
-		seen[u.String()] = true
+		p.refresh, seen[u.String()] = u, true
 		return
 	}
 	p.link(base, ref, seen)

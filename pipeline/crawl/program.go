@@ -43,6 +43,8 @@ type Page struct {
 	Body   []byte // text is in UTF-8
 	// Fields are those that selectors read. Parse may change them; the values have to have a form in JSON.
 	Fields map[string]any
+	// Items are those of a page with several: each is a record of its own, with these fields.
+	Items []map[string]any
 	// Links are those of the page, each once. Those that Parse leaves here are followed, as far as the scope and the
 	// other options go.
 	Links []*url.URL
@@ -137,21 +139,20 @@ func (m *Module) run(ctx context.Context, s store.Store, host workplace) (Summar
 }
 
 // program lets the module's own code read a page.
-func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page, fields map[string]any) (map[string]any,
-	error) {
+func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page) error {
 	if c.parse == nil {
-		return fields, nil
+		return nil
 	}
 	body := p.text(a.body)
 	at := &Page{
-		URL: u, Status: a.status, Header: a.header, Title: p.title, Body: body, Fields: maps.Clone(fields),
-		Links: p.links, base: p.base,
+		URL: u, Status: a.status, Header: a.header, Title: p.title, Body: body, Fields: maps.Clone(p.fields),
+		Items: p.items, Links: p.links, base: p.base,
 	}
 	if at.Fields == nil {
 		at.Fields = map[string]any{}
 	}
 	if err := c.parse(ctx, at); err != nil {
-		return nil, pawl.WithAttrs(policy.At(pawl.OfKind(KindParser, err), parser),
+		return pawl.WithAttrs(policy.At(pawl.OfKind(KindParser, err), parser),
 			map[string]string{"stage": "parser"})
 	}
 	p.links = nil
@@ -162,7 +163,8 @@ func (c *crawler) program(ctx context.Context, u *url.URL, a *answer, p *page, f
 	for _, link := range at.next {
 		p.follows(link)
 	}
-	return at.Fields, nil
+	p.fields, p.items = at.Fields, at.Items
+	return nil
 }
 
 // workplace is what a crawl gets from its program.

@@ -2,10 +2,14 @@ package crawl
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +54,42 @@ func TestCookiesSurvive(t *testing.T) {
 	visitors.Range(func(any, any) bool { n++; return true })
 	if n != 1 {
 		t.Errorf("%d visitors asked for the last page, want the one that began", n)
+	}
+}
+
+// TestNewsSurvives: a crawl that goes on does not look again for news at places that have none.
+func TestNewsSurvives(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	const before = 40
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": func(rw http.ResponseWriter, r *http.Request) {
+			n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+			if n == before {
+				stop()
+			}
+			text("text/html", fmt.Sprintf(`<a href="/?n=%d">on</a>`, n+1))(rw, r)
+		},
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	if _, _, err := r.run(ctx, w.URL); code(err) != pipeline.ExitUnfinished {
+		t.Fatalf("interrupted: %v", err)
+	}
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "pawl.db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	seed := mustParse(t, w.URL+"/")
+	_, _, c, err := start(t.Context(), s, Name, []*url.URL{seed}, Defaults(w.URL), true, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.news.tally(place(mustParse(t, w.URL+"/?n=1"))); got < (before-5)*idleSame {
+		t.Errorf("%d points after %d pages without news", got, before)
+	}
+	if got := c.news.tally(hash64(realm(seed))); got < before-5 {
+		t.Errorf("%d dull pages", got)
 	}
 }
 
@@ -165,5 +205,43 @@ func TestAnOldProcessLeavesANewRunAlone(t *testing.T) {
 	_, released := errors.AsType[*pawl.ReleaseError](c.Handle(t.Context(), d))
 	if !released || len(d.Emitted()) > 0 {
 		t.Errorf("it was not given back, and %d messages were emitted", len(d.Emitted()))
+	}
+}
+
+// TestALaterCrawlResolvesADeadLetter: the page that failed is stored now, and nobody need look at its letter.
+func TestALaterCrawlResolvesADeadLetter(t *testing.T) {
+	var mended atomic.Bool
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": text("text/html", links("/1", "/2")),
+		"/1": func(rw http.ResponseWriter, r *http.Request) {
+			if !mended.Load() {
+				http.NotFound(rw, r)
+			}
+		},
+	})
+	r := &rig{T: t, dir: t.TempDir()}
+	for _, want := range []string{"", "/1"} {
+		if _, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitPartly {
+			t.Fatal(err)
+		}
+		mended.Store(true)
+		s, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(r.dir, "pawl.db")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var resolved string
+		for letter, err := range s.Dead(t.Context(), store.DeadFilter{Topic: "crawl.request", Resolved: new(true)}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var q request
+			if err := json.Unmarshal(letter.Body, &q); err != nil {
+				t.Fatal(err)
+			}
+			resolved += strings.TrimPrefix(q.URL, w.URL)
+		}
+		if err := s.Close(); err != nil || resolved != want {
+			t.Errorf("resolved are %q, want %q; %v", resolved, want, err)
+		}
 	}
 }

@@ -194,7 +194,7 @@ func (c *crawler) topic() dispatch.Topic {
 // work carries out requests until nothing is left, or ctx ends.
 func (c *crawler) work(ctx context.Context, p parts, at workplace) error {
 	if c.options.MaxPages > 0 {
-		if err := c.recount(ctx, p); err != nil {
+		if err := c.recount(ctx, p, false); err != nil {
 			return err
 		}
 		counting, stop := context.WithCancel(ctx)
@@ -228,17 +228,22 @@ func (c *crawler) exhaust(ctx context.Context, p parts, at workplace) (d *depths
 	return d, err
 }
 
-// recount counts the pages that all processes have stored since it was last called.
-func (c *crawler) recount(ctx context.Context, p parts) error {
+// recount counts the pages that all processes have stored since it was last called. A crawl that goes on learns from
+// them: else it would look again for news at places that have none.
+func (c *crawler) recount(ctx context.Context, p parts, learn bool) error {
 	for {
 		results, next, err := p.results.ScanResults(ctx, c.storeTopic(), c.counted.upTo, pageSize)
 		if err != nil || len(results) == 0 {
 			return err
 		}
 		for i := range results {
-			var o struct{ Kind string }
-			if json.Unmarshal(results[i].Body, &o) == nil && o.Kind == kindPage {
-				c.counted.pages++
+			var o outcome
+			if json.Unmarshal(results[i].Body, &o) != nil || o.Kind != kindPage {
+				continue
+			}
+			c.counted.pages++
+			if u, err := url.Parse(o.URL); err == nil && learn {
+				c.news.count(u, &o)
 			}
 		}
 		c.counted.upTo = next
@@ -252,7 +257,7 @@ func (c *crawler) recount(ctx context.Context, p parts) error {
 // the export takes no more.
 func (c *crawler) follower(ctx context.Context, p parts, log *slog.Logger) {
 	for store.Sleep(ctx, time.Second) == nil {
-		if err := c.recount(ctx, p); err != nil && ctx.Err() == nil {
+		if err := c.recount(ctx, p, false); err != nil && ctx.Err() == nil {
 			log.Warn("cannot count the pages of other processes", "error", err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"hash/fnv"
 	"net/url"
 	"regexp"
 	"slices"
@@ -12,11 +13,11 @@ import (
 	"time"
 )
 
-// Bounds of what a site without end is given: how many pages in a row may have URLs of one shape, each reached from the
-// one before, if none says anything new, how many if some do, how long a URL may be, how many segments its path may
+// Bounds of what a site without end is given: how many pages in a row may be in one place, each reached from the one
+// before, if none says anything new, how many if some do, how long a URL may be, how many segments its path may
 // have, and how many years ahead a calendar goes.
 const (
-	maxAlike    = 1000
+	maxAlike    = 2500
 	maxNewAlike = 10_000
 	maxURL      = 4096
 	maxSegments = 64
@@ -31,7 +32,7 @@ func trap(u *url.URL, alike, empty int) (why string) {
 	case len(path)+len(u.RawQuery) > maxURL || strings.Count(path, "/") > maxSegments:
 		return "the URL is too long"
 	case alike > maxAlike && empty > maxAlike || alike > maxNewAlike:
-		return "too many URLs of one shape"
+		return whyAlike
 	case repeats(path):
 		return "the path repeats itself"
 	}
@@ -75,28 +76,40 @@ func fingerprint(body []byte) string {
 var month = regexp.MustCompile(
 	`(?:^|[^0-9])(?:([0-9]{4})[-/_](?:0[1-9]|1[0-2]|[1-9])(?:[^0-9]|$)|[?&]?y(?:ear)?=([0-9]{4})(?:[^0-9]|$))`)
 
-// alike counts on where a link has a URL of the same shape as its page: it differs in numbers and in values.
+// alike counts on where a link is in the place of its page.
 func alike(page, link *url.URL, n int) int {
-	if shape(page) == shape(link) {
+	if place(page) == place(link) {
 		return n + 1
 	}
 	return 0
 }
 
-// shape is the path of a URL with every segment that has a digit replaced, and the names of its query.
-func shape(u *url.URL) string {
+// place names the folder of a URL, or the program that its query is for, without numbers.
+func place(u *url.URL) uint64 {
+	path, program := u.EscapedPath(), "?"
+	if u.RawQuery == "" {
+		path, program = path[:strings.LastIndexByte(path, '/')+1], ""
+	}
 	var b strings.Builder
-	for segment := range strings.SplitSeq(u.EscapedPath(), "/") {
+	b.WriteString(realm(u))
+	for segment := range strings.SplitSeq(path, "/") {
 		if strings.ContainsAny(segment, "0123456789") {
 			segment = "0"
 		}
 		b.WriteString(segment + "/")
 	}
-	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		name, _, _ := strings.Cut(pair, "=")
-		b.WriteString("&" + name)
-	}
-	return b.String()
+	return hash64(b.String() + program)
+}
+
+func hash64(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text))
+	return h.Sum64()
+}
+
+// made reports whether a URL may be one of any number that its site makes up: it has a query, or a segment like an id.
+func made(u *url.URL) bool {
+	return u.RawQuery != "" || slices.ContainsFunc(strings.Split(u.Path, "/"), random)
 }
 
 // sessionNames are parameters that hold the id of a session, in lower case, and whether they may hold something else.

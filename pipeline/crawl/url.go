@@ -29,6 +29,11 @@ func site(u *url.URL) string {
 	return host
 }
 
+// realm names the registrable domain of a URL, and its port: its hosts are of one owner.
+func realm(u *url.URL) string {
+	return strings.Replace(site(u), u.Hostname(), domain(u.Hostname()), 1)
+}
+
 // scope returns which links are followed.
 type scope struct {
 	kind string

@@ -50,3 +50,42 @@ func TestPagesSayWhatCrawlersMayDo(t *testing.T) {
 		}
 	}
 }
+
+// TestWishes: directives after the name of a crawler are for it, and a date that is over means noindex.
+func TestWishes(t *testing.T) {
+	for text, want := range map[string]wishes{
+		"otherbot: noindex, pawl: nofollow":                              {noFollow: true},
+		"otherbot: noindex, nofollow":                                    {},
+		"Pawl: none, otherbot: all":                                      {true, true},
+		"max-image-preview:large, noindex":                               {noIndex: true},
+		"unavailable_after: 25 Jun 2010 15:00:00 PST":                    {noIndex: true},
+		"unavailable_after: Friday, 25-Jun-10 15:00:00 UTC, nofollow":    {true, true},
+		"unavailable_after: Fri, 25 Jun 2010 15:00:00 +0200":             {noIndex: true},
+		"pawl: unavailable_after: 2010-06-25":                            {noIndex: true},
+		"otherbot: unavailable_after: 2010-06-25":                        {},
+		"unavailable_after: 2999-06-25T15:00:00Z, unavailable_after: xx": {},
+	} {
+		var got wishes
+		if got.add(text, "Pawl"); got != want {
+			t.Errorf("%s: %+v", text, got)
+		}
+	}
+}
+
+// TestReadPageOfDamagedHeaders: a Content-Type counts, however it is written, and a header can refresh a page.
+func TestReadPageOfDamagedHeaders(t *testing.T) {
+	at := mustParse(t, "http://a.example/")
+	for header, want := range map[string]string{
+		"text/html; charset=iso-8859-2; charset=utf-8": "\u0105", `TEXT/HTML;charset="iso-8859-2`: "\u0105",
+		"text/html,text/html;charset=iso-8859-2": "\u0105", "": "\u00b1", "text/html; charset=nonsense": "\u00b1",
+	} {
+		p := readPage(at, http.Header{"Content-Type": {header}, "Refresh": {"0; url=/on"}}, []byte("<title>\xb1</title>"), "")
+		if p.kind != "text/html" || p.title != want || p.refresh == nil || p.refresh.Path != "/on" {
+			t.Errorf("%s: %+v", header, p)
+		}
+	}
+	p := readPage(at, http.Header{"Content-Type": {"application/json"}}, []byte("\xef\xbb\xbf{}"), "")
+	if string(p.text(nil)) != "{}" {
+		t.Errorf("a byte order mark: %q", p.text(nil))
+	}
+}

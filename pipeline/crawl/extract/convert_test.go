@@ -25,12 +25,15 @@ func TestNumbers(t *testing.T) {
 
 func one(t *testing.T, r extract.Rule, body string) (any, error) {
 	t.Helper()
-	s, err := extract.New(map[string]extract.Rule{"x": r}, nil)
+	s, err := extract.New(map[string]extract.Rule{"x": r}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, _, err := s.Read(page, false, []byte(body))
-	return fields["x"], err
+	items, _, err := s.Read(page, false, []byte(body))
+	if err != nil {
+		return nil, err
+	}
+	return items[0]["x"], nil
 }
 
 // A value that is required and not there, or that does not have its form, is an error that names the field.
@@ -44,7 +47,7 @@ func TestWrongValues(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	_, err := extract.New(map[string]extract.Rule{"x": {CSS: "a[", Remove: "(", As: "date"}}, nil)
+	_, err := extract.New(map[string]extract.Rule{"x": {CSS: "a[", Remove: "(", As: "date"}}, nil, nil)
 	for _, want := range []string{"css", "remove", `as "date"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not tell of %s", err, want)

@@ -38,12 +38,14 @@ type Rule struct {
 // Set is the rules of a module, compiled. It is safe for concurrent use.
 type Set struct {
 	fields map[string]field
-	next   selector // nil: none
+	next   selector                               // nil: none
+	items  func(d *document) ([]*document, error) // nil: a page is one
 }
 
 // New compiles rules. It reports everything that is wrong at once. next, if not nil, selects links to follow; with CSS
-// they are attributes href unless it names another one.
-func New(fields map[string]Rule, next *Rule) (*Set, error) {
+// they are attributes href unless it names another one. items, if not nil, selects the parts of a page that have the
+// fields: elements, or values of JSON.
+func New(fields map[string]Rule, next, items *Rule) (*Set, error) {
 	s := &Set{fields: make(map[string]field, len(fields))}
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -65,6 +67,12 @@ func New(fields map[string]Rule, next *Rule) (*Set, error) {
 		}
 		s.next = sel
 	}
+	if items != nil {
+		var err error
+		if s.items, err = compileItems(*items); err != nil {
+			errs = append(errs, fmt.Errorf("items: %w", err))
+		}
+	}
 	return s, errors.Join(errs...)
 }
 
@@ -76,10 +84,13 @@ func (s *Set) Names() []string {
 	return slices.Sorted(maps.Keys(s.fields))
 }
 
-// Read applies the rules to a body in UTF-8, whose links are relative to base. What a rule does not find is left out of
-// the fields. An error is that the page could not be read as what the rules need: it has no fields then, but it may
-// have links.
-func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]any, next []string, err error) {
+// HasItems reports whether a page has any number of items, and not the fields itself.
+func (s *Set) HasItems() bool { return s.items != nil }
+
+// Read applies the rules to a body in UTF-8, whose links are relative to base. It returns the fields of each item, and
+// what a rule does not find is left out of them. An error is that the page could not be read as what the rules need: it
+// has no fields then, but it may have links.
+func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (items []map[string]any, next []string, err error) {
 	d := &document{body: body, json: isJSON}
 	if s.next != nil {
 		values, err := s.next(d)
@@ -92,20 +103,37 @@ func (s *Set) Read(base *url.URL, isJSON bool, body []byte) (fields map[string]a
 			}
 		}
 	}
-	fields = make(map[string]any, len(s.fields))
+	parts := []*document{d}
+	if s.items != nil {
+		if parts, err = s.items(d); err != nil {
+			return nil, next, fmt.Errorf("items: %w", err)
+		}
+	}
+	for _, part := range parts {
+		fields, err := s.readItem(base, part)
+		if err != nil {
+			return nil, next, err
+		}
+		items = append(items, fields)
+	}
+	return items, next, nil
+}
+
+func (s *Set) readItem(base *url.URL, d *document) (map[string]any, error) {
+	fields := make(map[string]any, len(s.fields))
 	for _, name := range s.Names() {
 		f := s.fields[name]
 		values, err := f.read(base, d)
 		switch {
 		case err != nil:
-			return nil, next, fmt.Errorf("field %s: %w", name, err)
+			return nil, fmt.Errorf("field %s: %w", name, err)
 		case f.all && len(values) > 0:
 			fields[name] = values
 		case len(values) > 0:
 			fields[name] = values[0]
 		}
 	}
-	return fields, next, nil
+	return fields, nil
 }
 
 // document is a body that is parsed when a rule needs it.

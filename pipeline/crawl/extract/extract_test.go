@@ -50,22 +50,23 @@ func TestRules(t *testing.T) {
 		{"JSON has its form", extract.Rule{JSON: "$.offers[0].price", As: extract.AsNumber, Required: true}, `10.50`},
 		{"all matches", extract.Rule{Regexp: `= (\d+);`, All: true}, `["42","7"]`},
 	} {
-		s, err := extract.New(map[string]extract.Rule{"x": c.rule}, nil)
+		s, err := extract.New(map[string]extract.Rule{"x": c.rule}, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		fields, _, err := s.Read(page, false, []byte(shop))
-		got, _ := json.Marshal(fields["x"])
-		if err != nil || string(got) != c.want {
-			t.Errorf("%s: %s, %v, want %s", c.name, got, err, c.want)
+		items, _, err := s.Read(page, false, []byte(shop))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		} else if got, _ := json.Marshal(items[0]["x"]); string(got) != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
 func TestNext(t *testing.T) {
 	for _, next := range []extract.Rule{{CSS: "a.next"}, {XPath: "//a/@href"}, {Regexp: `href="([^"]+)"`}} {
-		s, err := extract.New(nil, &next)
+		s, err := extract.New(nil, &next, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,8 @@ func TestNext(t *testing.T) {
 
 // TestLinksOfAPageWithoutFields: a list of products need not have what every product has.
 func TestLinksOfAPageWithoutFields(t *testing.T) {
-	s, err := extract.New(map[string]extract.Rule{"price": {CSS: ".price", Required: true}}, &extract.Rule{CSS: "a.next"})
+	s, err := extract.New(map[string]extract.Rule{"price": {CSS: ".price", Required: true}},
+		&extract.Rule{CSS: "a.next"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +92,14 @@ func TestLinksOfAPageWithoutFields(t *testing.T) {
 
 func TestJSONDocuments(t *testing.T) {
 	s, err := extract.New(map[string]extract.Rule{"id": {JSON: "$.items[*].id", All: true}},
-		&extract.Rule{JSON: "$.next"})
+		&extract.Rule{JSON: "$.next"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, next, err := s.Read(page, true,
+	items, next, err := s.Read(page, true,
 		[]byte(`{"items": [{"id": 1}, {}, {"id": 12345678901234567890}], "next": "?page=2"}`))
-	got, _ := json.Marshal(fields)
-	if err != nil || string(got) != `{"id":[1,12345678901234567890]}` || len(next) != 1 || next[0] != "?page=2" {
+	got, _ := json.Marshal(items)
+	if err != nil || string(got) != `[{"id":[1,12345678901234567890]}]` || len(next) != 1 || next[0] != "?page=2" {
 		t.Errorf("%s, %q, %v", got, next, err)
 	}
 	if _, _, err := s.Read(page, true, []byte(`{"items": `)); err == nil {
@@ -105,9 +107,37 @@ func TestJSONDocuments(t *testing.T) {
 	}
 }
 
+// TestItems: the fields are those of each part of a page, and of nothing around it.
+func TestItems(t *testing.T) {
+	const list = `<h1>Lamps</h1><table><tr data-id=1><td>One <b>10</b><tr data-id=2><td>Two</table>` +
+		`<script type="application/ld+json">{"offers": [{"id": 7}, {"id": 8, "name": "x"}]}</script>`
+	for _, c := range []struct {
+		items  extract.Rule
+		fields map[string]extract.Rule
+		want   string
+	}{
+		{extract.Rule{CSS: "tr"}, map[string]extract.Rule{"id": {CSS: "tr", Attr: "data-id"}, "price": {XPath: "//b"},
+			"title": {CSS: "h1"}, "source": {Regexp: "<b>(.*)</b>"}},
+			`[{"id":"1","price":"10","source":"10"},{"id":"2"}]`},
+		{extract.Rule{XPath: "//tr[b or td/b]"}, map[string]extract.Rule{"text": {CSS: "td"}}, `[{"text":"One 10"}]`},
+		{extract.Rule{JSON: "$.offers[*]"}, map[string]extract.Rule{"id": {JSON: "$.id"}, "name": {JSON: "$.name"}},
+			`[{"id":7},{"id":8,"name":"x"}]`},
+		{extract.Rule{CSS: "li"}, map[string]extract.Rule{"x": {CSS: "li"}}, `null`},
+	} {
+		s, err := extract.New(c.fields, nil, &c.items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items, _, err := s.Read(page, false, []byte(list))
+		if got, _ := json.Marshal(items); err != nil || string(got) != c.want {
+			t.Errorf("%+v: %s, %v, want %s", c.items, got, err, c.want)
+		}
+	}
+}
+
 // TestDeepPages: the parser refuses more than 512 nested elements, and says so.
 func TestDeepPages(t *testing.T) {
-	s, err := extract.New(map[string]extract.Rule{"h1": {CSS: "h1"}}, nil)
+	s, err := extract.New(map[string]extract.Rule{"h1": {CSS: "h1"}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,12 +151,12 @@ func TestWrongRules(t *testing.T) {
 	_, err := extract.New(map[string]extract.Rule{
 		"none": {}, "two": {CSS: "a", JSON: "$.a"}, "css": {CSS: "a["}, "xpath": {XPath: "//["}, "json": {JSON: "a.b"},
 		"regexp": {Regexp: "("}, "attr": {XPath: "//a", Attr: "href"}, "open": {JSON: "$['a"}, "dots": {JSON: "$..a"},
-	}, &extract.Rule{CSS: "]"})
+	}, &extract.Rule{CSS: "]"}, &extract.Rule{Regexp: "."})
 	if err == nil {
 		t.Fatal("wrong rules are taken")
 	}
 	for _, part := range []string{"fields.none", "fields.two", "fields.css", "fields.xpath", "fields.json",
-		"fields.regexp", "fields.attr", "fields.open", "fields.dots", "next: css"} {
+		"fields.regexp", "fields.attr", "fields.open", "fields.dots", "next: css", "items: items are elements"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%v does not name %s", err, part)
 		}

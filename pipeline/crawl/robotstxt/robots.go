@@ -11,8 +11,8 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/crawl/weburl"
 )
 
-// maxText is how much of a robots.txt counts (RFC 9309, section 2.5).
-const maxText = 500 << 10
+// MaxText is how much of a robots.txt counts (RFC 9309, section 2.5).
+const MaxText = 500 << 10
 
 // inPattern are the characters of a path with its query that mean something else when they are escaped. Patterns and
 // URLs are compared with the same escapes.
@@ -32,7 +32,7 @@ type rule struct {
 
 // Parse reads the group of a product token, or that of *, by RFC 9309. Groups of one token are joined.
 func Parse(text []byte, product string) *Rules {
-	text = bytes.TrimPrefix(text[:min(len(text), maxText)], []byte("\uFEFF"))
+	text = bytes.TrimPrefix(text[:min(len(text), MaxText)], []byte("\uFEFF"))
 	mine, all := &Rules{}, &Rules{}
 	found := false
 	var agents []string
