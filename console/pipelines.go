@@ -213,6 +213,7 @@ type kafkaData struct {
 			Topic     string `json:"topic"`
 			Partition int32  `json:"partition"`
 			Lag       int64  `json:"lag"`
+			Gate      int64  `json:"gate"`
 			Committed int64  `json:"committed"`
 			End       int64  `json:"end"`
 			Member    string `json:"member"`

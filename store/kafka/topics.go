@@ -271,6 +271,7 @@ type Lag struct {
 	End       int64  `json:"end"`       // behind the last one
 	Committed int64  `json:"committed"` // first offset that is not finished; -1: nothing was committed yet
 	Left      int64  `json:"lag"`       // messages that are not finished
+	Gated     int64  `json:"gate"`      // finished behind the first one that is not, which the offset cannot pass
 	Member    string `json:"member,omitempty"`
 
 	cp gate.Checkpoint // committed with it; zero where it is not one of this log
@@ -308,6 +309,7 @@ func (s *registry) lags(ctx context.Context, name string) ([]Lag, error) {
 		}
 		l.cp, _ = gate.Decode(l.Committed, known.source(), text)
 		l.Left = s.left(&l)
+		l.Gated = max(0, l.End-l.next()-l.Left)
 		lags = append(lags, l)
 	}
 	slices.SortFunc(lags, func(a, b Lag) int { return cmp.Compare(a.Partition, b.Partition) })
