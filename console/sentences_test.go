@@ -4,11 +4,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/api"
 )
 
 // verbs are those of fmt.
@@ -82,6 +85,12 @@ func TestTheDoctorSpeaksChinese(t *testing.T) {
 		if got := v.Sentence(said); got != want {
 			t.Errorf("%q: %q, want %q", said, got, want)
 		}
+	}
+	r := newRig(t, nil)
+	q := r.as(secretOf(api.Viewer), http.MethodGet, "/console/messages/none", nil)
+	q.Header.Set("Accept-Language", "zh-CN")
+	if _, page := r.do(q); !strings.Contains(page, "<h1>未找到</h1>") || !strings.Contains(page, "未知：已确认，或从未在这里") {
+		t.Errorf("a problem:\n%s", page)
 	}
 	for sentence, words := range sentences() {
 		n := len(regexp.MustCompile(`%(\[\d\])?s`).FindAllString(words, -1))
