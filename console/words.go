@@ -45,8 +45,8 @@ var sentences = sync.OnceValue(func() map[*regexp.Regexp]string {
 	return all
 })
 
-// Sentence is an English sentence of another part of Pawl in the language of the person, as far as the catalogue has it:
-// the most literal one that fits.
+// Sentence is an English sentence of another part of Pawl in the language of the person, as far as the catalogue has
+// it: the most literal one that fits.
 func (v *view) Sentence(text string) string {
 	if v.Lang != zh {
 		return text

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -38,13 +39,13 @@ const (
 		UNION SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM @lease j JOIN @msg o ON o.lane = j.lane AND o.seq BETWEEN j.first AND j.last
 		WHERE j.token > 0) m` + listWhere
 	// listAll is the same of any state, which is not looked up then.
-	listAll = `SELECT m.lane, m.seq, t.name, m.rank FROM @msg m JOIN @topic t ON t.id = m.topic WHERE $3::text = '' AND ` + listAfter
-	listOf  = `WITH ` + heldSolo + `
-		SELECT m.lane, m.seq, t.name, m.rank FROM `
+	listAll = `SELECT m.lane, m.seq, t.name, m.rank FROM @msg m JOIN @topic t ON t.id = m.topic
+		WHERE $3::text = '' AND ` + listAfter
+	listOf    = `WITH ` + heldSolo + ` SELECT m.lane, m.seq, t.name, m.rank FROM `
 	listWhere = ` JOIN @topic t ON t.id = m.topic
 		LEFT JOIN @lease l ON l.lane = m.lane LEFT JOIN held h ON h.lane = m.lane
 		WHERE ($3::text = '' OR $3::text = ` + stateOfM + `) AND ` + listAfter
-	// The index of names is no way to this order: it would be read for the first topic, and all messages for each one.
+	// The empty text keeps the index of names out of it: all messages would be read for each name.
 	listAfter = `($1::int = 0 OR m.topic = $1::int) AND ($2::bytea = '' OR m.key = $2::bytea)
 			AND (t.name > $5::text COLLATE "C" OR t.name = $5::text AND (m.rank, m.seq) > ($6::bigint, $7::bigint))
 		ORDER BY t.name || '', m.rank, m.seq LIMIT $4::bigint`
@@ -63,7 +64,9 @@ const (
 		ORDER BY m.n LIMIT $9::bigint`
 )
 
-// Pages of a listing: keys are read far ahead, records less so.
+var listOfState = map[store.State]string{"": listAll, store.Leased: listLeased}
+
+// Pages of a listing.
 const (
 	keyPage    = 20_000
 	recordPage = 500
@@ -128,15 +131,9 @@ func (s *inspector) listed(topic string) (id int32, there bool) {
 
 func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey, ahead int) (keys []listKey,
 	err error) {
-	sql, args := listKeys, [][]byte{
+	sql, args := cmp.Or(listOfState[f.State], listKeys), [][]byte{
 		int4Value(topic), bytesValue(f.Key), textValue(string(f.State)), int8Value(int64(ahead)),
 		textValue(after.topic), int8Value(after.rank), int8Value(after.seq),
-	}
-	switch f.State {
-	case "":
-		sql = listAll
-	case store.Leased:
-		sql = listLeased
 	}
 	if of := s.topics.named(f.Topic); topic != 0 && len(f.Key) > 0 && of != nil && of.Order == store.OrderKey {
 		sql, args = listLane, append(args, int8Value(sqlstore.KeyLane(int64(topic), f.Key)))

@@ -39,7 +39,8 @@ var hot = map[string]string{
 	"updateContent": updateContent,
 	"insertBuried":  insertBuried, "versionOf": versionOf, "selectEntryOf": selectEntryOf, "putEntry": putEntry,
 	"deleteEntry":   deleteEntry,
-	"selectHistory": selectHistory, "headVisible": headVisible, "isLeased": `SELECT 1 FROM pawl_msg m WHERE 1 ` + isLeased,
+	"selectHistory": selectHistory, "headVisible": headVisible,
+	"isLeased": `SELECT 1 FROM pawl_msg m WHERE 1 ` + isLeased,
 }
 
 // TestPlans: every statement finds its rows by an index, in a file with and

@@ -1,0 +1,128 @@
+package console
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/api"
+)
+
+// TestTheLoginSlowsDown: after five failures an address waits, longer each time, whatever it sends then.
+func TestTheLoginSlowsDown(t *testing.T) {
+	r := newRig(t, nil)
+	login := func(token string) reply {
+		answer, _ := r.do(r.as("", http.MethodPost, "/console/login", url.Values{"token": {token}, "back": {"/console/topics"}}))
+		return answer
+	}
+	for range freeFailures {
+		if status := login("wrong").StatusCode; status != http.StatusUnauthorized {
+			t.Fatal(status)
+		}
+	}
+	if answer := login(secretOf(api.Admin)); answer.StatusCode != http.StatusTooManyRequests ||
+		answer.Header.Get("Retry-After") == "" || len(answer.Cookies()) > 0 {
+		t.Error("guessing goes on:", answer.Status)
+	}
+	var slow throttle
+	now := time.Now()
+	for range 20 {
+		now = now.Add(longestWait)
+		slow.try("1.2.3.4", now)
+	}
+	if wait := slow.try("1.2.3.4", now); wait != longestWait || slow.try("5.6.7.8", now) > 0 {
+		t.Error("waits", wait)
+	}
+}
+
+// TestManyLoginsAtOnce: guesses at the same time, from one network, are no more than one after the other.
+func TestManyLoginsAtOnce(t *testing.T) {
+	r := newRig(t, nil)
+	var tried atomic.Int32
+	var wg sync.WaitGroup
+	for i := range 100 {
+		q := r.as("", http.MethodPost, "/console/login", url.Values{"token": {"wrong"}})
+		q.RemoteAddr = fmt.Sprintf("[2001:db8::%x]:1", i+1)
+		wg.Go(func() {
+			w := httptest.NewRecorder()
+			if r.ServeHTTP(w, q); w.Code == http.StatusUnauthorized {
+				tried.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := tried.Load(); n != freeFailures {
+		t.Errorf("%d of 100 guesses were looked at", n)
+	}
+	for remote, want := range map[string]string{"1.2.3.4:5": "1.2.3.4", "[::ffff:1.2.3.4]:5": "1.2.3.4",
+		"[2001:db8:0:1::1%eth0]:5": "2001:db8:0:1::/64", "@": "@"} {
+		if got := addressOf(&http.Request{RemoteAddr: remote}); got != want {
+			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// TestSessionsEnd: by time, by logging out, with their token, and when somebody alters them.
+func TestSessionsEnd(t *testing.T) {
+	r := newRig(t, nil)
+	answer, _ := r.do(r.as("", http.MethodPost, "/console/login", url.Values{"token": {secretOf(api.Viewer)},
+		"back": {"/console/topics"}}))
+	c := answer.Cookies()[0]
+	if answer.Header.Get("Location") != "/console/topics" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode ||
+		c.MaxAge != int(sessionFor.Seconds()) || strings.Contains(c.Value, secretOf(api.Viewer)) {
+		t.Fatal(answer.Header)
+	}
+	in := func(session string) bool {
+		q := r.as("", http.MethodGet, "/console/topics", nil)
+		q.AddCookie(&http.Cookie{Name: sessionCookie, Value: session})
+		answer, _ := r.do(q)
+		return answer.StatusCode == http.StatusOK
+	}
+	parts := strings.Split(c.Value, ".")
+	door := r.shops[0].api
+	old, err := door.Session(t.Context(), secretOf(api.Viewer), time.Now().Add(-time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := door.Session(t.Context(), secretOf(api.Admin), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada := strings.Split(other, ".")[1]
+	for name, session := range map[string]string{"of another name": parts[0] + "." + ada + "." + parts[2],
+		"longer": "zzzzzz." + parts[1] + "." + parts[2], "old": old, "none": "x", "empty": ".."} {
+		if in(session) {
+			t.Errorf("a session that is %s lets in", name)
+		}
+	}
+	if !in(c.Value) {
+		t.Fatal("the session does not let in")
+	}
+	err = door.SetAccess(api.Access{Tokens: []api.Token{{Name: "vera", Secret: "another-secret", Role: api.Viewer}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in(c.Value) {
+		t.Error("the session outlives its token")
+	}
+}
+
+// TestALinkOpensOnce is about what pawl console prints.
+func TestALinkOpensOnce(t *testing.T) {
+	r := newRig(t, nil)
+	path := r.Link(secretOf(api.Admin))
+	for _, want := range []int{http.StatusSeeOther, http.StatusForbidden} {
+		if answer, _ := r.do(r.as("", http.MethodGet, path, nil)); answer.StatusCode != want {
+			t.Errorf("%d, want %d", answer.StatusCode, want)
+		}
+	}
+	if r.links.take(r.links.add("x", time.Now().Add(-time.Hour)), time.Now()) != "" {
+		t.Error("an old link opens")
+	}
+}
