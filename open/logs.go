@@ -30,4 +30,4 @@ func LogTopic(brokers, topic, compression string) (logs.Output, error) {
 type logTopic struct{ *kafka.Lines }
 
 // Write implements logs.Output.
-func (t logTopic) Write(b *logs.Batch) { t.Produce(b.All(), b.Done) }
+func (t logTopic) Write(b *logs.Batch) { t.Produce(b.Lines(), b.All(), b.Done) }

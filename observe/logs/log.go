@@ -52,8 +52,8 @@ const (
 	bytesPerRecord = 1 << 10
 	// linger is how long the first record waits for others before both are handed to the sinks.
 	linger = time.Millisecond
-	// yieldEvery is after how many records of a shard a producer lets others run.
-	yieldEvery = 256
+	// yieldEvery is after how many records a producer lets others run.
+	yieldEvery = 128
 )
 
 // Log takes records and hands them to its sinks. Make one with [New].
@@ -66,7 +66,8 @@ type Log struct {
 	encoders       sync.Pool
 
 	shards []shard
-	most   uint64 // records in all shards
+	taken  [][]*block // from each shard, by hand
+	most   uint64     // records in all shards
 	seq    atomic.Uint64
 	handed atomic.Uint64 // the newest record that the sinks' queues have seen
 	awake  atomic.Bool   // the collector is about to look
@@ -80,31 +81,17 @@ type Log struct {
 // one that is free.
 type shard struct {
 	mu     sync.Mutex
-	now    chunk
-	spare  chunk
+	blocks []*block
 	lost   loss // records that did not fit
 	closed bool
 	_      [64]byte // on a cache line of its own
 }
 
-// chunk has lines one after the other.
-type chunk struct {
-	text, json []byte
-	recs       []rec
-}
-
-// rec is a record of a chunk or block: its lines end at text and json.
-type rec struct {
-	seq        uint64
-	text, json int
-	level      slog.Level
-	not        *queue
-}
-
 // New begins to log.
 func New(c Config) *Log {
+	n := 2 * runtime.GOMAXPROCS(0)
 	l := &Log{redact: c.Redact, wake: make(chan struct{}, 1), closed: make(chan struct{}),
-		shards: make([]shard, 2*runtime.GOMAXPROCS(0))}
+		shards: make([]shard, n), taken: make([][]*block, n)}
 	if c.Level == nil {
 		c.Level = slog.LevelInfo
 	}
@@ -116,7 +103,9 @@ func New(c Config) *Log {
 	} else {
 		l.left = map[string]bool{}
 		for _, name := range Fields[3:] {
-			l.left[name] = !named(name)
+			if !named(name) {
+				l.left[name] = true
+			}
 		}
 	}
 	for _, s := range c.Sinks {
@@ -177,24 +166,23 @@ func (l *Log) put(e *encoder, level slog.Level, not *queue) {
 	if seq > l.handed.Load()+l.most {
 		s.lost.add(seq, rank(level), 1)
 	} else {
-		c := &s.now
+		b := s.room()
 		if l.asText.on {
-			c.text = append(c.text, e.text...)
+			b.text = append(b.text, e.text...)
 			if l.asText.seq && seq > 0 {
-				c.text = strconv.AppendUint(append(c.text, " seq="...), seq, 10)
+				b.text = strconv.AppendUint(append(b.text, " seq="...), seq, 10)
 			}
-			c.text = append(c.text, '\n')
+			b.text = append(b.text, '\n')
 		}
 		if l.asJSON.on {
-			c.json = append(c.json, e.json...)
+			b.json = append(b.json, e.json...)
 			if l.asJSON.seq && seq > 0 {
-				c.json = strconv.AppendUint(append(c.json, `,"seq":`...), seq, 10)
+				b.json = strconv.AppendUint(append(b.json, `,"seq":`...), seq, 10)
 			}
-			c.json = append(c.json, '}', '\n')
+			b.json = append(b.json, '}', '\n')
 		}
-		c.recs = append(c.recs, rec{seq, len(c.text), len(c.json), level, not})
+		b.recs = append(b.recs, rec{seq, len(b.text), len(b.json), level, not})
 	}
-	busy := len(s.now.recs)%yieldEvery == 0
 	s.mu.Unlock()
 	if !l.awake.Load() && l.awake.CompareAndSwap(false, true) {
 		select {
@@ -202,7 +190,7 @@ func (l *Log) put(e *encoder, level slog.Level, not *queue) {
 		default:
 		}
 	}
-	if busy { // producers that never pause would not let those run who empty what they fill
+	if seq%yieldEvery == 0 { // producers that never pause would not let those run who empty what they fill
 		runtime.Gosched()
 	}
 }
@@ -244,15 +232,11 @@ func (l *Log) hand(last bool) {
 		l.shards[i].mu.Lock()
 	}
 	newest := l.seq.Load()
-	var chunks []*chunk
 	var lost loss
 	for i := range l.shards {
 		s := &l.shards[i]
-		s.now, s.spare = s.spare, s.now
+		l.taken[i], s.blocks = s.blocks, l.taken[i][:0]
 		s.closed = last
-		if len(s.spare.recs) > 0 {
-			chunks = append(chunks, &s.spare)
-		}
 		lost.merge(&s.lost)
 		s.lost = loss{}
 	}
@@ -264,27 +248,13 @@ func (l *Log) hand(last bool) {
 			q.offerLost(&lost)
 		}
 	}
-	merge(chunks, func(b *block) {
+	merge(l.taken, func(b *block) {
 		for _, q := range l.queues {
 			q.offer(b)
 		}
 		b.release()
 	})
 	l.handed.Store(newest)
-	for _, c := range chunks {
-		c.reset()
-	}
-}
-
-// keptChunk is how many bytes of a shard's buffer are kept after a burst.
-const keptChunk = 1 << 20
-
-func (c *chunk) reset() {
-	if cap(c.text)+cap(c.json) > keptChunk {
-		*c = chunk{}
-		return
-	}
-	c.text, c.json, c.recs = c.text[:0], c.json[:0], c.recs[:0]
 }
 
 // report tells the other sinks that one takes nothing, or takes records again.

@@ -35,8 +35,8 @@ func NewPipe(name string, w io.Writer) *Pipe {
 // Write takes p, or drops it. The error is not about p, but about the last write that was passed on: a caller that
 // keeps writing learns that the output cannot be written.
 func (p *Pipe) Write(text []byte) (int, error) {
-	b := &block{chunk: chunk{text: slices.Clone(text),
-		recs: []rec{{seq: p.seq.Add(1), text: len(text), level: slog.LevelInfo}}}}
+	b := &block{text: slices.Clone(text),
+		recs: []rec{{seq: p.seq.Add(1), text: len(text), level: slog.LevelInfo}}}
 	b.users.Store(1)
 	p.q.offer(b)
 	b.release()

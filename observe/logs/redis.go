@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"strconv"
@@ -117,32 +118,29 @@ func (r *redis) wait(pause time.Duration) bool {
 
 // encode makes one request of a batch, and says how many lines each entry has.
 func (r *redis) encode(b *Batch) (entries []int, err error) {
+	enc, pack := "none", io.Writer(&r.packed)
+	if r.LZ4 {
+		enc, pack = "lz4", r.packer
+	}
 	r.request = r.request[:0]
-	var data []byte
-	n := 0
-	entry := func() {
-		enc, body := "none", data
-		if r.LZ4 {
-			enc = "lz4"
+	n, left := 0, b.Lines()
+	for line := range b.All() {
+		if n == 0 {
 			r.packed.Reset()
 			r.packer.Reset(&r.packed)
-			_, err = r.packer.Write(data)
+		}
+		_, bad := pack.Write(line)
+		err = errors.Join(err, bad)
+		if n, left = n+1, left-1; n < r.Batch && left > 0 {
+			continue
+		}
+		if r.LZ4 {
 			err = errors.Join(err, r.packer.Close())
-			body = r.packed.Bytes()
 		}
 		r.request = appendCommand(r.request, "XADD", r.Stream, "MAXLEN", "~", strconv.Itoa(redisEntries), "*",
-			"n", strconv.Itoa(n), "enc", enc, "data", string(body))
+			"n", strconv.Itoa(n), "enc", enc, "data", r.packed.String())
 		entries = append(entries, n)
-		data, n = data[:0], 0
-	}
-	for line := range b.All() {
-		data = append(data, line...)
-		if n++; n >= r.Batch {
-			entry()
-		}
-	}
-	if n > 0 {
-		entry()
+		n = 0
 	}
 	return entries, err
 }

@@ -61,15 +61,14 @@ func NewLines(c Config, topic string) (*Lines, error) {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
 	l.ctx, l.stop = context.WithCancel(context.Background())
-	if !c.Create.Off {
-		l.wg.Go(l.ensure)
-	}
+	l.wg.Go(l.ensure)
 	return l, nil
 }
 
-// ensure creates the topic, as soon as a broker answers.
+// ensure connects, so that the first lines do not wait for that, and creates the topic as soon as a broker answers.
 func (l *Lines) ensure() {
-	for admin := kadm.NewClient(l.client); ; {
+	_, _, _ = l.client.ProducerID(l.ctx) // producing says what is wrong
+	for admin := kadm.NewClient(l.client); !l.create.Off; {
 		answer, err := admin.CreateTopic(l.ctx, cmp.Or(l.create.Partitions, -1), cmp.Or(l.create.Replicas, -1), nil,
 			l.topic)
 		err = cmp.Or(err, answer.Err)
@@ -79,12 +78,12 @@ func (l *Lines) ensure() {
 	}
 }
 
-// Produce sends lines and returns at once. When the outcome of all is known, it calls done with how many were not
-// stored, and why. The lines must not change until then. A line feed at their end is left out.
-func (l *Lines) Produce(lines iter.Seq[[]byte], done func(unsent int, err error)) {
-	var records []kgo.Record
+// Produce sends lines, about n of them, and returns at once. When the outcome of all is known, it calls done with how
+// many were not stored, and why. The lines must not change until then. A line feed at their end is left out.
+func (l *Lines) Produce(n int, lines iter.Seq[[]byte], done func(unsent int, err error)) {
+	records, now := make([]kgo.Record, 0, n), time.Now()
 	for line := range lines {
-		records = append(records, kgo.Record{Value: bytes.TrimSuffix(line, []byte{'\n'})})
+		records = append(records, kgo.Record{Value: bytes.TrimSuffix(line, []byte{'\n'}), Timestamp: now})
 	}
 	if len(records) == 0 {
 		done(0, nil)

@@ -31,7 +31,7 @@ func produceLines(t *testing.T, c kafka.Config, topic string, batches, each int)
 		for k := range each {
 			lines = append(lines, fmt.Appendf(nil, "line %d\n", i*each+k))
 		}
-		l.Produce(slices.Values(lines), func(unsent int, err error) { done <- outcome{unsent, err} })
+		l.Produce(each, slices.Values(lines), func(unsent int, err error) { done <- outcome{unsent, err} })
 	}
 	for range batches {
 		select {
