@@ -53,7 +53,7 @@ const (
 	// linger is how long the first record waits for others before both are handed to the sinks.
 	linger = time.Millisecond
 	// yieldEvery is after how many records a producer lets others run.
-	yieldEvery = 128
+	yieldEvery = 256
 )
 
 // Log takes records and hands them to its sinks. Make one with [New].
