@@ -106,6 +106,7 @@ func (m *Metrics) StoreCall(op string, took time.Duration, items int, err error)
 	}
 	op = m.bounds.value(labelOp, op)
 	m.storeCalls.WithLabelValues(op, result).Inc()
+	m.storeCalls.WithLabelValues(op, "error").Add(0) // the share that fails is known before one does
 	m.storeItems.WithLabelValues(op).Add(float64(items))
 	m.storeTime.observe(op, took)
 	if err == nil {
