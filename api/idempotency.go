@@ -57,7 +57,7 @@ func (x *exchange) idempotency(kind string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum[:]), nil
 }
 
-// tries bounds how often a key is tried anew after its topics were full.
+// tries bounds how often a key is tried again after its topics were full.
 const tries = 16
 
 // appendOnce appends under a key. The store remembers the first outcome of a batch: a message without an id gets one

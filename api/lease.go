@@ -187,7 +187,7 @@ func (x *exchange) claim(q *leaseRequest, worker *worker) (ds []pawl.Delivery, f
 	suspects, alone := x.api.workers.ask(ctx, x.api.store, worker, q)
 	defer x.api.workers.asked(worker)
 	if suspects < 0 {
-		return nil, false, nil // it makes way for a message in solitude
+		return nil, false, nil // it makes way for a message to be tried alone
 	}
 	left, bytes := q.limit, q.bytes
 	begin := x.api.hub.turn(len(q.Topics))

@@ -18,7 +18,7 @@ import (
 type workers struct {
 	mu     sync.Mutex
 	by     map[string]*worker
-	looked time.Time // when the store was last asked what waits for solitude
+	looked time.Time // when the store was last asked for messages to be tried alone
 }
 
 // worker is one of them.
@@ -31,9 +31,9 @@ type worker struct {
 	asking  int            // claims under way
 	weight  int            // of suspects that claims under way may bring
 	held    map[int64]*holding
-	making  time.Time   // until when it makes way for a message in solitude
+	making  time.Time   // until when it makes way for a message to be tried alone
 	rest    time.Time   // until when it does not
-	solo    atomic.Bool // it holds a message in solitude
+	solo    atomic.Bool // it holds a message that is carried out alone
 	release int64       // the fence of that
 }
 
@@ -78,10 +78,10 @@ func (ws *workers) leave(w *worker) {
 }
 
 // ask says what a claim of a worker may bring: how much its suspects may weigh, and whether it
-// promises solitude. A negative weight: it may bring nothing, because the worker is in solitude,
-// or makes way for it.
+// promises to carry out nothing else. A negative weight: it may bring nothing, because the worker carries
+// out a message alone, or makes way for it.
 func (ws *workers) ask(ctx context.Context, s store.Store, w *worker, q *leaseRequest) (suspects int, alone bool) {
-	waits := ws.solitude(ctx, s, q)
+	waits := ws.waitsAlone(ctx, s, q)
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	now := time.Now()
@@ -113,8 +113,8 @@ func (ws *workers) ask(ctx context.Context, s store.Store, w *worker, q *leaseRe
 	return suspects, alone
 }
 
-// solitude reports whether a message waits for solitude, asking the store now and then.
-func (ws *workers) solitude(ctx context.Context, s store.Store, q *leaseRequest) bool {
+// waitsAlone reports whether a message waits to be tried alone, asking the store now and then.
+func (ws *workers) waitsAlone(ctx context.Context, s store.Store, q *leaseRequest) bool {
 	solitary, ok := store.As[store.Suspected](s)
 	if !ok {
 		return false

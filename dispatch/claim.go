@@ -35,7 +35,7 @@ type claimer struct {
 	first        int           // of the topics, the one to claim from next
 	nextLook     time.Duration // when to ask next whether the topics are empty
 	looks        int
-	solitude     solitude
+	alone        aloneRun
 }
 
 // maxUnsettled is how many verdicts may wait for the store before nothing more
@@ -47,7 +47,7 @@ type plan struct {
 	wants []store.Want
 	lease store.Lease
 	probe bool
-	look  bool          // ask the store what waits for solitude, and plan again
+	look  bool          // ask the store which messages wait to be tried alone, and plan again
 	full  bool          // ask the store which topics are full, and plan again
 	wait  time.Duration // at most; 0: wait for a kick
 	done  bool
@@ -155,7 +155,7 @@ func (d *claimer) plan() plan {
 		p.lease.For, p.probe = t.Lease, p.probe || probe
 		p.wants = append(p.wants, store.Want{Topic: t.Name, Limit: room, Run: t.runLength()})
 	}
-	p.lease.Owner, p.lease.Alone = d.cfg.Owner, d.empty() && d.solitude.quiet
+	p.lease.Owner, p.lease.Alone = d.cfg.Owner, d.empty() && d.alone.quiet
 	p.lease.Suspects = max(store.MaxSuspects-d.weight-d.askedWeight, 0)
 	p.wait = max(next-now, 0)
 	for i := range p.wants {

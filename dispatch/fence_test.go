@@ -240,8 +240,8 @@ func TestBatchLosesLeasesOneByOne(t *testing.T) {
 	})
 }
 
-// A message in solitude whose lease is lost leaves the way free.
-func TestLostInSolitude(t *testing.T) {
+// A message that is tried alone and whose lease is lost leaves the way free.
+func TestLostWhileAlone(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.store.extend = func(tokens []pawl.Token) ([]pawl.Token, error) { return tokens, nil }
 		r.rescued(4, pawl.Message{Topic: "a", ID: "s"})

@@ -7,23 +7,22 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A message whose lease ended unsettled several times may be what killed its workers.
-// As long as it is a suspect among others ([store.Weight]), we see to it that all of
-// them together weigh no more than [store.MaxSuspects] here: a claim asks for what is
-// left of that. At last it is carried out in solitude, with nothing beside it, so that
-// its next death is its own.
+// A message whose lease ended unsettled several times may have killed its workers. While
+// it may run beside others ([store.Weight]), all suspects together weigh no more than
+// [store.MaxSuspects] here: a claim asks for the rest of that. In the end it is carried out
+// alone, with nothing beside it, so that no other message can cause the next death.
 //
-//   - With nothing in hand and nothing else to do, every claim promises solitude
-//     ([store.Lease.Alone]).
-//   - With work all the time, we ask the store now and then whether a message waits for
-//     solitude. Then nothing is claimed until all that is in hand is done, and the next
-//     claim makes the promise. That takes a lease at most, or it is given up: slow
-//     handlers are not stalled for a suspect.
-//   - Afterwards the others have at least as long as it took, and longer each time
-//     that it was in vain.
-type solitude struct {
+//   - With nothing in hand and nothing else to do, every claim promises to carry out nothing
+//     else ([store.Lease.Alone]).
+//   - With work all the time, we ask the store now and then whether a message waits to be
+//     tried alone. Then nothing is claimed until everything in hand is done, and the next
+//     claim makes the promise. After a lease we give up: slow handlers are not stalled for
+//     a suspect.
+//   - Afterwards other messages are claimed for at least as long as that took, and for
+//     longer each time that it was in vain.
+type aloneRun struct {
 	topic *topic        // we make way for a message of it; nil: for none
-	run   *run          // what is carried out in solitude
+	run   *run          // the run that is carried out alone
 	since time.Duration // since when we make way, or it is carried out
 	rest  time.Duration // when we may make way again
 	look  time.Duration // when to ask the store again
@@ -31,16 +30,16 @@ type solitude struct {
 	quiet bool          // the last claim brought nothing, with nothing in hand
 }
 
-// lookEvery is how often the store is asked whether a message waits for solitude.
+// lookEvery is how often the store is asked whether a message waits to be tried alone.
 const lookEvery = 2 * time.Second
 
 // empty reports whether nothing is in hand, or about to be. The caller holds mu.
 func (d *claimer) empty() bool { return d.held == 0 && d.claiming == 0 && d.zombies == 0 }
 
-// makeWay plans what a message in solitude asks for: ok is false when it asks for
+// makeWay plans the claims around a message to be tried alone: ok is false when it asks for
 // nothing. The caller holds mu.
 func (d *claimer) makeWay(now time.Duration) (p plan, ok bool) {
-	s := &d.solitude
+	s := &d.alone
 	late := s.topic != nil && now >= s.since+s.topic.Lease
 	switch {
 	case s.run != nil || d.promised:
@@ -63,10 +62,10 @@ func (d *claimer) makeWay(now time.Duration) (p plan, ok bool) {
 	}
 }
 
-// shouldLook reports whether to ask the store now what waits for solitude. The caller
-// holds mu.
+// shouldLook reports whether to ask the store now for messages that wait to be tried alone.
+// The caller holds mu.
 func (d *claimer) shouldLook(now time.Duration) bool {
-	s := &d.solitude
+	s := &d.alone
 	if d.solitary == nil || s.run != nil || s.topic != nil || d.empty() || now < max(s.look, s.rest) {
 		return false
 	}
@@ -74,7 +73,7 @@ func (d *claimer) shouldLook(now time.Duration) bool {
 	return true
 }
 
-// look asks the store whether a message waits for solitude, and begins to make way
+// look asks the store whether a message waits to be tried alone, and begins to make way
 // for it. Where the store fails, claims tell.
 func (d *claimer) look() {
 	for lease, topics := range d.byLease() {
@@ -87,7 +86,7 @@ func (d *claimer) look() {
 			continue
 		}
 		d.mu.Lock()
-		if s := &d.solitude; s.run == nil && s.topic == nil && d.byName[name] != nil {
+		if s := &d.alone; s.run == nil && s.topic == nil && d.byName[name] != nil {
 			s.topic, s.since = d.byName[name], d.engine.now()
 		}
 		d.mu.Unlock()
@@ -107,7 +106,7 @@ func (d *claimer) byLease() map[time.Duration][]string {
 // carries adds the weight of a run that was claimed. The caller holds mu.
 func (d *claimer) carries(r *run, alone bool, now time.Duration) {
 	d.weight += r.weight
-	if s := &d.solitude; alone && store.Solitary(r.ds[0].Rescues) {
+	if s := &d.alone; alone && store.Solitary(r.ds[0].Rescues) {
 		if s.topic == nil {
 			s.since = now
 		}
@@ -117,7 +116,7 @@ func (d *claimer) carries(r *run, alone bool, now time.Duration) {
 
 // came records what a claim brought. The caller holds mu.
 func (d *claimer) came(runs int, alone bool, now time.Duration) {
-	s := &d.solitude
+	s := &d.alone
 	s.quiet = runs == 0 && d.held == 0
 	if alone && s.topic != nil && s.run == nil {
 		d.backToWork(now) // another process was quicker
@@ -127,7 +126,7 @@ func (d *claimer) came(runs int, alone bool, now time.Duration) {
 // laidDown subtracts the weight of a run that has ended. The caller holds mu.
 func (d *claimer) laidDown(r *run) {
 	d.weight -= r.weight
-	switch s := &d.solitude; {
+	switch s := &d.alone; {
 	case s.run == r:
 		s.run = nil
 		d.backToWork(d.engine.now())
@@ -140,9 +139,9 @@ func (d *claimer) laidDown(r *run) {
 	}
 }
 
-// backToWork ends solitude, or the wait for it. The caller holds mu.
+// backToWork ends the time of a message that is tried alone, or the wait for it. The caller holds mu.
 func (d *claimer) backToWork(now time.Duration) {
-	s := &d.solitude
+	s := &d.alone
 	s.topic, s.quiet = nil, false
 	s.rest = now + max(now-s.since, 0)
 }

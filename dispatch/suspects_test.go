@@ -133,9 +133,9 @@ func TestSuspectsAreWeighed(t *testing.T) {
 	}
 }
 
-// A suspect in solitude has nothing beside it, also where there is work all the time;
+// A suspect that is tried alone has nothing beside it, also where there is work all the time;
 // the way to it takes as long as what runs.
-func TestSolitudeIsReached(t *testing.T) {
+func TestRunningAloneIsReached(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var running atomic.Int64
 		var seen diary
@@ -161,9 +161,9 @@ func TestSolitudeIsReached(t *testing.T) {
 	})
 }
 
-// Where handlers take longer than a lease, solitude waits until the process is idle,
+// Where handlers take longer than a lease, a suspect is tried alone only when the process is idle,
 // and most of the time claims go on.
-func TestSolitudeIsGivenUp(t *testing.T) {
+func TestRunningAloneIsGivenUp(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var seen diary
 		r.rescued(4, pawl.Message{Topic: "a", ID: "s"})
@@ -193,7 +193,7 @@ func TestSolitudeIsGivenUp(t *testing.T) {
 }
 
 // Solitary messages do not starve the others: those have as long as each of them took.
-func TestSolitudeLeavesTimeForOthers(t *testing.T) {
+func TestRunningAloneLeavesTimeForOthers(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var normal atomic.Int64
 		r.rescued(4, prefixed("a", "s", 3)...)
@@ -216,9 +216,9 @@ func TestSolitudeLeavesTimeForOthers(t *testing.T) {
 	})
 }
 
-// A run that ends when nothing is left waits for what waits for solitude, and for
+// A run that ends when nothing is left waits for a message to be tried alone, and for
 // deaths to be old enough.
-func TestUntilEmptyWaitsForSolitude(t *testing.T) {
+func TestUntilEmptyWaitsForOneAlone(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.rescued(4, pawl.Message{Topic: "a", ID: "s"})
 		for i := range 3 {
@@ -240,9 +240,9 @@ func TestUntilEmptyWaitsForSolitude(t *testing.T) {
 	})
 }
 
-// A message in solitude that fails, or whose handler outlives its deadline, leaves the
+// A message that fails while it is tried alone, or whose handler outlives its deadline, leaves the
 // way free, and that is an attempt, not a death.
-func TestSolitudeThatFailsOrHangs(t *testing.T) {
+func TestRunningAloneThatFailsOrHangs(t *testing.T) {
 	bubble(t, func(r *rig) {
 		stuck := make(chan struct{})
 		defer close(stuck)

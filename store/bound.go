@@ -12,12 +12,12 @@ import (
 // was stored; the same message may be taken later ([Failed]).
 type TopicFullError struct {
 	Topic string
-	// RetryAfter is how long to wait: by how fast messages have left the topic of late,
-	// from [MinRetryAfter] to [MaxRetryAfter].
+	// RetryAfter is how long to wait, from [MinRetryAfter] to [MaxRetryAfter]: it follows
+	// from the rate at which messages have left the topic lately.
 	RetryAfter time.Duration
 }
 
-// Bounds of [TopicFullError.RetryAfter], and what it is if nobody knows how fast messages leave.
+// Bounds of [TopicFullError.RetryAfter], and its value if the rate at which messages leave is not known.
 const (
 	MinRetryAfter     = 100 * time.Millisecond
 	MaxRetryAfter     = 30 * time.Second
@@ -46,8 +46,8 @@ func TooMuch(msgs []pawl.Message, receipts []Receipt) (again []pawl.Message, wai
 	return again, wait
 }
 
-// RefuseBound is what a store without [CanBound] answers to settings: an error if they have
-// a maximum of waiting messages.
+// RefuseBound returns the answer of a store without [CanBound] to settings: an error if they
+// have a maximum of waiting messages.
 func (t *Topic) RefuseBound(op string) error {
 	if t.MaxWaiting == 0 {
 		return nil

@@ -64,8 +64,8 @@ type Description struct {
 	URL          string // the form of its URL
 	Durability   string // what "durable on return" means here, by setting
 	Capabilities Capabilities
-	// Refuses returns the error that the receipt of a message would have which the contract
-	// allows, as far as that is known without I/O. Nil: such messages are taken.
+	// Refuses returns why this store refuses a message that the contract allows, as far as
+	// that is known without I/O: the error that its receipt would have. Nil: it refuses none.
 	Refuses func(*pawl.Message) error
 }
 
@@ -73,10 +73,9 @@ type Description struct {
 // them elsewhere, describes what it refuses as it will store them.
 type Describer interface{ Describe() Description }
 
-// Fit returns, without any I/O, why s is certain to refuse a message: because no store
+// Fit returns, without any I/O, why s will certainly refuse a message: because no store
 // accepts it, or because this one does not. A caller that sends many messages can stop
-// before the first that would be refused, instead of learning of it when later ones are
-// already stored.
+// before the first that would be refused, and not only when later ones are already stored.
 func Fit(s Store, m *pawl.Message) error {
 	if err := m.Validate(); err != nil {
 		return err

@@ -2,10 +2,10 @@ package store
 
 import "strings"
 
-// Cause is the reason of a record as a code, for programs: nothing else reads the words.
+// Cause is the reason of a record as a code, for programs, which need not read the words.
 type Cause struct {
-	Code string `json:"code"` // [CauseAppended] …; empty: a failure or death, of which History tells
-	By   string `json:"by"`   // the limit, or the words of whoever released it
+	Code string `json:"code"` // [CauseAppended] …; empty: a failure or death, which is in History
+	By   string `json:"by"`   // the limit, or the reason that the handler gave for its release
 }
 
 // The codes of causes.

@@ -35,7 +35,7 @@ func (p *Pace) Room() time.Duration {
 // Ahead: see Floor.
 func (p *Pace) Ahead() time.Duration { return time.Duration(p.Burst) * p.Every }
 
-// Answer is the answer to a pace after which the time of the key is that far ahead of
+// Answer is the answer to a pace if afterwards the time of the key is that far ahead of
 // now.
 func (p *Pace) Answer(ahead time.Duration, taken bool) Paced {
 	if p.Hold > 0 {

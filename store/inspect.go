@@ -36,7 +36,7 @@ type Record struct {
 	NotBefore      time.Time // zero: at once
 	Lease          *LeaseRecord
 	History        []Attempt // failed deliveries and rescues, oldest first
-	Reason         string    // why it is where it is: of its last transition
+	Reason         string    // the reason of its last transition
 	Replays        int
 	AckedAt        time.Time
 	DeadAt         time.Time
@@ -45,8 +45,8 @@ type Record struct {
 	Fingerprint string
 	// Resolved says how a dead letter was resolved; nil: it is open.
 	Resolved *Resolution
-	// Origin is where a dead letter was read before it died; nil if it was not read in a
-	// log, or the record is brief.
+	// Origin is the place in a log from which a dead letter was read before it died; nil
+	// if there is none, or if the record is brief.
 	Origin *Origin
 }
 
@@ -57,7 +57,7 @@ type Resolution struct {
 	Note string
 }
 
-// Origin is where a message was in a log, and who read it there.
+// Origin is the place of a message in a log, and the client that read it there.
 type Origin struct {
 	Topic     string
 	Partition int32
@@ -67,7 +67,7 @@ type Origin struct {
 	Group     string
 }
 
-// LeaseRecord is a live lease. Settling with its token ends it, whoever does so: a
+// LeaseRecord is a live lease. A settlement with its token ends it, by any process: a
 // later settlement by its holder is refused.
 type LeaseRecord struct {
 	Owner     string
@@ -131,24 +131,24 @@ type Inspector interface {
 
 	// List yields messages that are not dead, by rank within a topic. A store without
 	// [CanLookup] answers a listing of acked messages with [ErrUnsupported]. It reads in
-	// pages: what changes meanwhile may or may not be seen. A limit counts what is
-	// yielded: fewer come only if there are no more.
+	// pages: changes meanwhile may or may not be seen. A limit counts the messages that
+	// it yields: it yields fewer only if there are no more.
 	List(ctx context.Context, f Filter) iter.Seq2[Record, error]
 
-	// Cancel removes messages that are waiting or delayed, and returns, for those
-	// it did not remove, why: [ErrNotFound], or [ErrConflict] for one that is
-	// leased or dead.
+	// Cancel removes messages that are waiting or delayed, and returns an error for
+	// each message that it did not remove: [ErrNotFound], or [ErrConflict] for one that
+	// is leased or dead.
 	Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error)
 
 	// RunNow makes delayed messages due: those that were appended with a delay, and those
 	// that wait for a retry or were given back. They keep their attempts and their rank,
-	// and a waiting message stays as it is. It returns, for those it refused, why:
-	// [ErrNotFound], or [ErrConflict] for one that is leased or dead.
+	// and a waiting message stays as it is. It returns an error for each message that it
+	// refused: [ErrNotFound], or [ErrConflict] for one that is leased or dead.
 	RunNow(ctx context.Context, ids ...string) (refused map[string]error, err error)
 
 	// Skip makes dead letters of messages that are waiting or delayed, of kind
-	// [pawl.KindSkipped] and with that reason. What waits behind one that waited for a
-	// retry can be claimed at once. It refuses what Cancel refuses.
+	// [pawl.KindSkipped] and with that reason. If such a message waited for a retry, the
+	// next one of its lane can be claimed at once. It refuses the same messages as Cancel.
 	Skip(ctx context.Context, reason string, ids ...string) (refused map[string]error, err error)
 }
 
@@ -181,50 +181,49 @@ type Edit struct {
 // and never capped or expired. ReplayKeeping, Resolve and Reopen fail with
 // [ErrUnsupported] in a store without [CanResolve].
 type DeadLetters interface {
-	// Dead yields dead letters, the oldest death first; those that Import brought
-	// follow in the order in which they came. It reads in pages. Text is looked
-	// for in the reason, the errors of attempts, the id and the values of headers,
-	// and in key and body where they are valid UTF-8. A brief listing leaves out
-	// body, headers, history and origin, and is quicker for it. A limit counts what is
-	// yielded here, too.
+	// Dead yields dead letters, the oldest death first; imported ones follow in the order
+	// of their import. It reads in pages. Text is searched for in the reason, the errors of
+	// attempts, the id and the values of headers, and in key and body where they are valid
+	// UTF-8. A brief listing is quicker and leaves out body, headers, history and origin. A
+	// limit counts the letters that it yields, as in [Inspector.List].
 	Dead(ctx context.Context, f DeadFilter) iter.Seq2[Record, error]
 
-	// Replay appends dead letters again, to the tail of their lane, with their id
-	// and history, their attempts and rescues counted anew. A non-empty topic
-	// sends them there instead. It returns, for those it did not replay, why:
-	// [ErrNotFound], or [ErrConflict] when another message has taken its unique
-	// key since. One call is one transaction, in the order of ids.
+	// Replay appends dead letters again, to the tail of their lane, with their id and
+	// history; attempts and rescues begin at 0 again. A non-empty topic sends them there
+	// instead. It returns an error for each letter that it did not replay: [ErrNotFound],
+	// or [ErrConflict] if another message has taken its unique key since. One call is one
+	// transaction, in the order of ids.
 	Replay(ctx context.Context, topic string, ids ...string) (refused map[string]error, err error)
 
 	// Purge removes dead letters for good, and returns those that were not there.
 	Purge(ctx context.Context, ids ...string) (refused map[string]error, err error)
 
 	// Edit changes body and headers of dead letters where they are: they stay
-	// dead, and keep everything else. It returns, for those it did not edit, why:
-	// [ErrNotFound], [ErrConflict] for a message that is not dead, or a
-	// [pawl.InvalidError] for what no store takes. One call is one transaction.
+	// dead, and keep everything else. It returns an error for each letter that it did not
+	// edit: [ErrNotFound], [ErrConflict] for a message that is not dead, or a
+	// [pawl.InvalidError] for an edit that no store accepts. One call is one transaction.
 	Edit(ctx context.Context, edits ...Edit) (refused map[string]error, err error)
 
 	// Import stores dead letters as they are, with their history, reason and time of
-	// death, and returns, for those it did not store, why: [ErrConflict] where the id
-	// is there, a [pawl.InvalidError] for what no store takes. Import creates topics that
-	// are not there, with default settings. Buried letters count as appended, and take
+	// death. It returns an error for each letter that it did not store: [ErrConflict] if
+	// the id is there, a [pawl.InvalidError] for a letter that no store accepts. It creates
+	// missing topics, with default settings. Imported letters count as appended, and take
 	// no unique key: like all dead letters they take theirs when they are replayed. One
 	// call is one transaction.
 	Import(ctx context.Context, letters ...Record) (refused map[string]error, err error)
 
 	// ReplayKeeping is [DeadLetters.Replay], except that the count of attempts is kept:
-	// a message that has used up its attempts gets one more. Rescues are counted anew.
+	// a message that has used up its attempts gets one more. Rescues begin at 0 again.
 	ReplayKeeping(ctx context.Context, topic string, ids ...string) (refused map[string]error, err error)
 
 	// Resolve marks dead letters as resolved, by whom and why. They remain dead letters
 	// in place: only the figures count them apart from the open ones. Resolving a
-	// resolved letter replaces the mark; a replay removes it. It returns, for those it
-	// did not mark, why: [ErrNotFound].
+	// resolved letter replaces the mark; a replay removes it. It returns [ErrNotFound] for
+	// each letter that is not there.
 	Resolve(ctx context.Context, by, note string, ids ...string) (refused map[string]error, err error)
 
-	// Reopen removes the mark; a letter without one is left as it is. It refuses what
-	// Resolve refuses.
+	// Reopen removes the mark; a letter without one is left as it is. It returns
+	// [ErrNotFound] for each letter that is not there.
 	Reopen(ctx context.Context, ids ...string) (refused map[string]error, err error)
 }
 
@@ -238,16 +237,16 @@ type Waker interface {
 }
 
 // TxStore is the optional interface for appends and acks in the caller's own transaction:
-// the messages exist, and what is acked is done, if, and only if, it commits. Tx is the
-// driver's type (pgx.Tx, *sql.Tx). One that has ended, or failed so that it cannot be
-// committed any more, is refused with [ErrInvalid]. A caller's transaction that stays
-// open stalls no other caller, except where the store's own documentation says so.
+// the appended messages exist, and the acked ones are done, if and only if it commits. Tx is
+// the driver's type (pgx.Tx, *sql.Tx). A transaction that has ended, or that has failed so
+// that it can no longer be committed, is refused with [ErrInvalid]. A caller's transaction
+// that stays open stalls no other caller, unless the store's own documentation says so.
 type TxStore[Tx any] interface {
 	// AppendTx appends as [Store.Append] does.
 	AppendTx(ctx context.Context, tx Tx, batch Batch[pawl.Message]) ([]Receipt, error)
 
-	// AckTx acks what a token is the right to. If the lease has ended, it is [pawl.ErrLeaseLost], and nothing is
-	// changed.
+	// AckTx acks the delivery with that token. If its lease has ended, it returns [pawl.ErrLeaseLost] and changes
+	// nothing.
 	AckTx(ctx context.Context, tx Tx, token pawl.Token) error
 }
 

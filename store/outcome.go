@@ -13,7 +13,7 @@ type Outcome string
 // The outcomes.
 const (
 	Stored    Outcome = "stored"
-	Duplicate Outcome = "duplicate" // of a message that was there before: [Receipt.DuplicateOf]
+	Duplicate Outcome = "duplicate" // of an earlier message: [Receipt.DuplicateOf]
 	Refused   Outcome = "refused"   // not stored; a repetition is refused again
 	Failed    Outcome = "failed"    // surely not stored; a repetition may succeed
 	Unknown   Outcome = "unknown"   // it may be stored; a repetition may make a duplicate
@@ -55,8 +55,8 @@ func Answers(n int, receipts []Receipt, err error) []Receipt {
 	return all
 }
 
-// ForGood tells of the error of a message that a store refuses it for what it is, and will
-// do so again.
+// ForGood reports whether the error of a message means that the store refuses it, and will
+// refuse it again.
 func ForGood(err error) bool {
 	_, invalid := errors.AsType[*pawl.InvalidError](err)
 	return invalid || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrUnsupported) || errors.Is(err, ErrInvalid)

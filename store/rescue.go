@@ -9,15 +9,15 @@ import (
 // How rescues count; see the package comment.
 const (
 	SuspectAfter  = 2  // rescues that make a message a suspect
-	SolitaryAfter = 4  // rescues after which it is carried out only in solitude
-	LonelyRescues = 3  // rescues in solitude that make a dead letter
+	SolitaryAfter = 4  // rescues after which it is carried out only alone
+	LonelyRescues = 3  // rescues of leases claimed alone that make a dead letter
 	MaxSuspects   = 32 // total weight of the suspects that a process may hold at once
-	LastDeaths    = 3  // deaths in company that are remembered per topic
-	DeathsWithin  = 10 // lengths of a lease within which that many deaths keep a topic's messages out of solitude
+	LastDeaths    = 3  // deaths beside other work that are remembered per topic
+	DeathsWithin  = 10 // lengths of a lease within which LastDeaths deaths keep a topic's messages from being run alone
 )
 
-// Weight is how much of [Lease.Suspects] a message with that many rescues takes. One
-// that is to be carried out in solitude is too heavy for any claim except one with
+// Weight is how much of [Lease.Suspects] a message with that many rescues takes. A
+// message that is to be carried out alone is too heavy for any claim except one with
 // the AllSuspects of package backend.
 func Weight(rescues int) int {
 	switch {
@@ -32,18 +32,18 @@ func Weight(rescues int) int {
 	}
 }
 
-// Solitary reports whether a message with that many rescues is carried out in solitude.
+// Solitary reports whether a message with that many rescues is carried out alone.
 func Solitary(rescues int) bool { return rescues >= SolitaryAfter }
 
 // Death is the end of a process that held messages of a topic: its lease ended
-// unsettled, and was not in solitude.
+// unsettled, and had not been claimed alone.
 type Death struct {
 	Owner string
 	At    time.Time
 }
 
-// Deaths are the last deaths in company of a topic, one an owner, the oldest first;
-// [LastDeaths] at most.
+// Deaths are the last deaths of a topic beside other work, one for each owner, the oldest
+// first; [LastDeaths] at most.
 type Deaths []Death
 
 // Add returns the deaths with one added. Several leases of one owner are one death.
@@ -59,8 +59,8 @@ func (d Deaths) Add(owner string, at time.Time) Deaths {
 	return d[max(len(d)-LastDeaths, 0):]
 }
 
-// Until is when messages of the topic may begin solitude again, for claims with leases
-// of that length. A time in the past holds none of them back.
+// Until is the time from which messages of the topic may be carried out alone again, for
+// claims with leases of that length. A time in the past holds none of them back.
 func (d Deaths) Until(lease time.Duration) time.Time {
 	if len(d) < LastDeaths {
 		return time.Time{}
@@ -69,8 +69,8 @@ func (d Deaths) Until(lease time.Duration) time.Time {
 }
 
 // Suspected is the optional interface of a store that can tell which topics have
-// messages waiting for solitude. A dispatcher that is always busy would not otherwise
-// know when to make room for them.
+// messages waiting to be carried out alone. Without it, a dispatcher that is always busy
+// would not know when to make room for them.
 type Suspected interface {
 	// Solitary returns the first of the topics in which a message waits that a claim of
 	// a lease of that length brings only with [Lease.Alone]; empty if there is none. It

@@ -22,10 +22,10 @@ type Result struct {
 type Results interface {
 	// ScanResults returns messages of a topic that are neither acked nor dead, in the
 	// order of appending, from behind the cursor after (0: from the beginning), at most
-	// limit of them and no more than fit into a call. The cursor next is where to
-	// continue: what is not returned and is appended at any time, by whichever
-	// transaction, has a higher one. It passes no message of a transaction that has not
-	// committed yet: such a transaction holds back the messages appended after it
+	// limit of them and no more than fit into a call. The cursor next is the place to
+	// continue: every message that was not returned, and every later one of any
+	// transaction, has a higher cursor. It does not pass messages of a transaction that
+	// has not committed yet: such a transaction holds back the messages appended after it
 	// began. No results and no error means that there are no more for now. A delayed
 	// message may be returned again when it is due.
 	ScanResults(ctx context.Context, topic string, after int64, limit int) (results []Result, next int64, err error)

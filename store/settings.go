@@ -101,7 +101,7 @@ func (t *Topic) Replace(now Topic, empty bool) (Topic, error) {
 	return next, nil
 }
 
-// laidOutAs reports whether two topics agree in what changes only while a topic is empty.
+// laidOutAs reports whether two topics agree in the settings that change only while a topic is empty.
 func (t *Topic) laidOutAs(other *Topic) bool { return t.Order == other.Order && t.Tail == other.Tail }
 
 func layoutConflict(have, want Topic) error {

@@ -34,8 +34,8 @@ type Shared interface {
 
 	// DeleteState removes the entry of a key if it has that version, or any with
 	// [AnyVersion]; [ErrNotFound] if there is none, [ErrConflict] if it has another. A
-	// deleted entry is not listed, so watchers do not see it go: put an empty value if
-	// they must.
+	// deleted entry is not listed, so watchers do not see its removal: if they have to,
+	// put an empty value instead.
 	DeleteState(ctx context.Context, key string, version int64) error
 
 	// ListState yields the entries whose key begins with prefix and whose version is
@@ -48,9 +48,9 @@ type Shared interface {
 	Clock(ctx context.Context) (time.Time, error)
 
 	// PutMarks writes marks, durably when it returns, and answers with a receipt
-	// per mark, in order. All that are to be written are written together, or the
-	// error says that none was ([ErrUnavailable]: or that it is unknown; a repetition
-	// tells by the value or version that is there). Of two marks with one scope and
+	// per mark, in order. They are written together, or the error says that none was
+	// ([ErrUnavailable]: or that this is unknown; a repetition shows it by the stored value
+	// or version). Of two marks with one scope and
 	// key the second is refused, with a [pawl.InvalidError].
 	PutMarks(ctx context.Context, marks ...pawl.Mark) ([]MarkReceipt, error)
 
@@ -107,7 +107,7 @@ type Marked struct {
 // MarkReceipt is the answer to one mark.
 type MarkReceipt struct {
 	// Put reports whether the mark was written or removed. If it was not and there is no
-	// Err, what is there does not match the mark's If.
+	// Err, the stored mark does not match the If of this one.
 	Put bool
 	// Version is that of the mark as written; 0 if it was not, or was removed.
 	Version int64
@@ -117,16 +117,15 @@ type MarkReceipt struct {
 
 // Pace asks for permits of a key, or holds it. Exactly one of N and Hold is set.
 type Pace struct {
-	// Key is what has a rate of its own: 1 to [pawl.MaxKey] bytes.
+	// Key names the rate: 1 to [pawl.MaxKey] bytes.
 	Key string
-	// Every is the time between two permits, and Burst how many there may be at once
+	// Every is the time between two permits, and Burst the number of permits at once
 	// after a pause; 0 is 1. All callers must state the same values for a key.
 	Every time.Duration
 	Burst int
 	// N is how many permits to take, at most Burst.
 	N int
-	// Within is how long the permits may be waited for. If it would take longer none
-	// is taken.
+	// Within is the longest wait for the permits. If it would be longer, none is taken.
 	Within time.Duration
 	// Hold refuses all permits of the key for that long from now. It never shortens an
 	// earlier hold, and takes back no permits that were given.

@@ -7,17 +7,16 @@
 // The contract speaks in durations, and the store's clock decides: the server's for SQL and Redis, the process's
 // for memory, SQLite and Kafka. Nothing compares one machine's clock with another's. The holder of a lease counts
 // its time from the moment the claim was sent, on its own monotonic clock.
-// A clock that is set back makes nothing last longer by the step: ten seconds later at the latest, leases, retries,
-// delays, holds, pauses, permits, unique keys and marks end when they would have.
+// If a clock is set back, nothing lasts longer by that step: leases, retries, delays, holds, pauses, permits, unique
+// keys and marks end at most ten seconds later than they would have.
 //
 // # Leases
 //
 // A message is under at most one live lease. A lease has a random fence, an end,
-// and a hard deadline (claim + the topic's Deadline) that no Extend passes. What
-// ended is claimable again. A settle or extend with a stale token changes
-// nothing and is reported as a result, not as an error. Between the end of a
-// lease and the claim that takes its message anew, a store may still honour the
-// token.
+// and a hard deadline (claim + the topic's Deadline) that no Extend passes. When it
+// has ended, its messages are claimable again. A settle or extend with a stale token
+// changes nothing and is reported as a result, not as an error. Between the end of a
+// lease and the next claim of its message, a store may still honour the token.
 //
 // # Lanes
 //
@@ -26,7 +25,7 @@
 // began, a is before b in their lane. A claim takes a run: the first messages of
 // a lane, under one lease, to be carried out one after the other. The run ends
 // when its last message is acked, or with the first settlement that is not a
-// plain ack; what was left of it is claimable again. Settlements of one run in
+// plain ack; the rest of it is claimable again. Settlements of one run in
 // one batch take effect in the order of the lane; one that follows the end of
 // its run is refused with pawl.ErrLeaseLost.
 //
@@ -36,18 +35,19 @@
 // with its id, attempts and rank. Such a retry ends a run like an ack: as the last
 // of it, or with a Hold. Released and rescued messages keep the head all the same.
 // A replayed message joins the tail. A lane never blocks another. A dead head frees
-// its lane, unless the topic parks: then whatever of that lane is not yet carried out
-// goes to the dead letters, too, when its turn comes, for as long as a dead letter of
-// the lane is there; replayed messages pass.
+// its lane, unless the topic parks: then each further message of that lane goes to the
+// dead letters, too, when its turn comes, for as long as a dead letter of the lane is
+// there; replayed messages pass.
 //
 // # Order of lanes
 //
 // A message's rank is visible_from + (100 − priority) × the topic's Ageing; the
-// lowest goes first, ties in the order of appending (of a delayed message: in
-// none). So waiting counts like priority: at the default of two minutes a point
-// it is worth half a point a minute, and stops at the cap of 100. Retry and
-// release keep the rank. A lane stands at the rank of its first message; a store
-// may serve it sooner for a better one behind. Best rank holds within a topic, up to what concurrent claimers hold.
+// lowest goes first, ties in the order of appending (delayed messages: in no order).
+// So waiting counts like priority: at the default of two minutes a point it is worth
+// half a point a minute, up to the cap of 100. Retry and release keep the rank. A lane
+// has the rank of its first message; a store may serve it sooner if a later one has a
+// better rank. The order holds within a topic, except for messages that concurrent
+// claimers hold.
 //
 // # Rescues
 //
@@ -57,22 +57,22 @@
 // rank and beside other messages, up to the weight that it asks for with [Lease.Suspects]. One that does not fit is
 // passed over; a store may pass over any that is not the best of its topic.
 //
-// With four rescues and more a message is carried out in solitude: only a claim
-// with [Lease.Alone] brings it, as its only delivery, and before anything else that
-// is wanted. When a lease in solitude ends unsettled for the third time, the
-// message becomes a dead letter of kind pawl.KindRescue.
+// With four rescues and more a message is carried out alone: only a claim with
+// [Lease.Alone] brings it, as its only delivery, and before all other wanted messages.
+// When a lease that was claimed alone ends unsettled for the third time, the message
+// becomes a dead letter of kind pawl.KindRescue.
 //
-// A rescue of any other lease is a death in company. Of each topic the last three are remembered, those of one
-// owner as one. While all three are younger than ten leases (of the length that the claim asks for), no message of
-// the topic begins solitude: where processes keep dying, the cause need not be a message.
+// A rescue of any other lease is a death beside other work. The last three deaths of each topic are remembered; all
+// leases of one owner are one death. While all three are younger than ten leases (of the length that the claim asks
+// for), no message of the topic is carried out alone: where processes keep dying, the cause may not be a message.
 //
 // # Batches
 //
 // Every Append and Settle carries a batch id. Repeating a call whose outcome is
 // unknown, with the same id, returns the first outcome and changes nothing, for
-// at least an hour. An empty id asks for no such memory. Items that no store
-// takes are refused one by one, before any I/O. Whether a topic is full has to be
-// looked up, at most once a second; of a topic without a maximum nothing is.
+// at least an hour. A call with an empty id is not remembered. Items that no store
+// accepts are refused one by one, before any I/O. Whether a topic with a maximum is
+// full is looked up at most once a second.
 package store
 
 import (
@@ -102,36 +102,36 @@ type Store interface {
 	// not refused take effect, or the error says that none did ([ErrUnavailable]: or
 	// that it is unknown; repeat with the same batch id). A topic that does not exist
 	// is created with default settings. A message for a topic that is full is refused
-	// with a [TopicFullError], and with it what follows in the call for the same topic;
+	// with a [TopicFullError], and so are later messages of the call for the same topic;
 	// the others are stored.
 	//
 	// A store that learns the outcome of each message by itself may return receipts
 	// together with an error. Then those with no Err were stored, or are duplicates;
-	// one with [ErrUnavailable] failed and is surely not stored; one with
-	// [ErrUnknown], which counts before ErrUnavailable, may be; any other was
-	// refused. Nothing is stored behind a message of its lane that failed: what
-	// follows it in the call has failed, too. [Outcome] tells them apart.
+	// one with [ErrUnavailable] failed and is certainly not stored; one with
+	// [ErrUnknown], which counts before ErrUnavailable, may be stored; any other was
+	// refused. Nothing is stored behind a message of its lane that failed: later
+	// messages of the lane in the call have failed, too. [Outcome] tells them apart.
 	Append(ctx context.Context, batch Batch[pawl.Message]) ([]Receipt, error)
 
-	// Claim takes what is available now, perhaps nothing, and does not wait. The
+	// Claim takes the messages that are available now, perhaps none, and does not wait. The
 	// deliveries of one lane follow one another, lanes come by rank. A topic that is
 	// paused or unknown yields nothing.
 	Claim(ctx context.Context, wants []Want, lease Lease) ([]pawl.Delivery, error)
 
-	// Extend lets leases end no sooner than that long from now, though never past
-	// their hard deadline, and returns the tokens whose lease is gone. Extending
+	// Extend keeps leases for at least that long from now, but never past their hard
+	// deadline, and returns the tokens whose lease is gone. Extending
 	// one token of a run extends the run.
 	Extend(ctx context.Context, by time.Duration, tokens ...pawl.Token) (lost []pawl.Token, err error)
 
-	// Settle ends deliveries, each together with what it emits, atomically. It
+	// Settle ends deliveries, each atomically with the messages that it emits. It
 	// returns the items that changed nothing: [pawl.ErrLeaseLost] for a stale
-	// token, a [pawl.InvalidError] for what no store takes.
+	// token, a [pawl.InvalidError] for an item that no store accepts.
 	//
 	// A settlement is durable when Settle returns, unless the store's Durability says
-	// that acks are on record later. No claim brings what follows a run in its lane before
-	// the settlement that ends the run has taken effect. Within a run nobody has to wait:
-	// who holds it may go on to its next message while the settlement of the one before is
-	// on its way.
+	// that acks are durable later. No claim brings the messages behind a run before the
+	// settlement that ends the run has taken effect. Within a run nobody has to wait: its
+	// holder may begin the next message while the settlement of the one before is on its
+	// way.
 	Settle(ctx context.Context, batch Batch[Settlement]) ([]Refusal, error)
 
 	// Close ends background work and releases what the store holds. Leases stay:
@@ -178,14 +178,15 @@ const DefaultRun = 64
 // Lease is what a claim asks for its leases.
 type Lease struct {
 	For time.Duration
-	// Owner says who holds it: host and process, at most 256 bytes. Deaths are told
-	// apart by it, so a process that starts anew is another owner.
+	// Owner names the holder: host and process, at most 256 bytes. It tells deaths
+	// apart, so a process has another owner after a restart.
 	Owner string
-	// Suspects is how much the suspects may weigh that the claim brings; see [Weight].
-	// With the AllSuspects of package backend it brings also what is to be carried out in solitude.
+	// Suspects is the most that the suspects in the claim may weigh together; see
+	// [Weight]. With the AllSuspects of package backend the claim also brings messages
+	// that are to be carried out alone.
 	Suspects int
-	// Alone promises that the claimer carries out nothing else beside a message that is
-	// to be carried out in solitude, should it get one.
+	// Alone promises that the claimer, if it gets a message that is to be carried out
+	// alone, carries out nothing else beside it.
 	Alone bool
 }
 
@@ -219,15 +220,15 @@ type Settlement struct {
 	// Hold closes the lane for that long, whatever the verdict: with a retry or
 	// release for the longer of both.
 	Hold time.Duration
-	// Throttled says of a retry that the other side asked to come back later: it
-	// counts a throttle and no attempt. Of the records of throttled retries a store
-	// keeps the last [KeptThrottles].
+	// Throttled marks a retry for which the other side asked: it counts a throttle
+	// and no attempt. A store keeps the last [KeptThrottles] records of throttled
+	// retries.
 	Throttled bool
-	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). One
+	// Emit is appended with an ack; ids are set to pawl.EmitID(ID, index). A message
 	// whose id or unique key is there already is skipped and counted.
 	Emit []pawl.Message
-	// Marks are written with an ack, in one step with it, as [Shared] writes them. One
-	// whose If does not match what is there is skipped; the ack stands. A store without
+	// Marks are written in one step with an ack, as [Shared] writes them. A mark whose
+	// If does not match the stored one is skipped; the ack stands. A store without
 	// [CanMarks] refuses such a settlement, with [ErrUnsupported].
 	Marks []pawl.Mark
 	// Failure is recorded with a retry or dead; its Error is the reason of a
@@ -248,8 +249,8 @@ type Failure struct {
 	Kind   pawl.Kind
 	Error  string        // cut to [MaxReason]
 	Rule   string        // the policy's rule that decided
-	Action string        // what it decided, in words
-	Inputs string        // what it decided that from
+	Action string        // the decision, in words
+	Inputs string        // the facts that it decided by
 	Worker string        // who carried it out
 	Ran    time.Duration // for how long
 	// Attrs are its facts ([pawl.WithAttrs]), kept within their limits.

@@ -41,11 +41,11 @@ type Topic struct {
 	// Retain keeps acked messages for that long, for explanations; 0 keeps none.
 	Retain time.Duration
 	// MaxWaiting is how many messages may wait, delayed ones included, until an append to
-	// the topic is refused with a [TopicFullError]; 0 is no bound. They are estimated: the
-	// figure that counts is at most a second old, and what this process appended since is
-	// added to it. Nothing but an append is refused: not what an ack emits, nor what comes
-	// back by a retry, a release, a rescue or a replay. A change is heeded within two
-	// seconds, by every process.
+	// the topic is refused with a [TopicFullError]; 0 is no bound. Their number is an
+	// estimate: a figure that is at most a second old, and the messages that this process
+	// has appended since. Only appends are refused: not the messages that an ack emits, nor
+	// those that come back by a retry, a release, a rescue or a replay. A change takes
+	// effect within two seconds, in every process.
 	MaxWaiting int64
 	// Version counts changes, from 1. 0: the topic was created by an append and
 	// nobody has declared its settings yet.
@@ -79,20 +79,19 @@ type Topics interface {
 	// Topic returns the settings of one topic, or [ErrNotFound].
 	Topic(ctx context.Context, name string) (Topic, error)
 
-	// Declare creates the topic with what is stated, or changes the settings that are
-	// stated otherwise: the newest declaration wins. For a topic with messages, only its
-	// current order and place of retries can be stated; [ErrConflict] otherwise, and
-	// nothing is changed. A store without
-	// [CanBound] refuses a maximum of waiting messages, here and in Alter, with
-	// [ErrUnsupported].
+	// Declare creates the topic with the declared settings, or changes its settings to
+	// them: the newest declaration wins. While the topic has messages, its order and place
+	// of retries cannot change: a declaration with others is [ErrConflict] and changes
+	// nothing. A store without [CanBound] refuses a maximum of waiting messages, here and
+	// in Alter, with [ErrUnsupported].
 	Declare(ctx context.Context, d Declaration) (Topic, error)
 
 	// Alter changes settings, if the topic is still at t.Version; [ErrConflict]
 	// otherwise, and when Order or Tail would change while messages are there.
 	Alter(ctx context.Context, t Topic) (Topic, error)
 
-	// Pause stops claims of the topic, in every process, within two seconds; what
-	// is leased goes on. A zero duration pauses until Resume. Pausing a paused
+	// Pause stops claims of the topic, in every process, within two seconds; leased
+	// messages go on. A zero duration pauses until Resume. Pausing a paused
 	// topic replaces the pause.
 	Pause(ctx context.Context, topic string, d time.Duration, by, reason string) error
 
@@ -110,8 +109,9 @@ type Topics interface {
 	// used it before. A store without [CanRemove] answers [ErrUnsupported].
 	RemoveTopic(ctx context.Context, name string) error
 
-	// Full returns of those topics that are full now, by the estimate of [Topic.MaxWaiting],
-	// what an append would be refused with. A store without [CanBound] has none.
+	// Full returns, for each of those topics that is full by the estimate of
+	// [Topic.MaxWaiting], the error with which an append would be refused. A store without
+	// [CanBound] has none.
 	Full(ctx context.Context, topics ...string) ([]*TopicFullError, error)
 }
 
@@ -123,7 +123,7 @@ type TopicStats struct {
 	Waiting int64 // claimable, or behind another message of its lane
 	Delayed int64 // not before some time: delayed messages and retries
 	Leased  int64
-	// Stuck is how many of the leased are, see [LeaseRecord.Stuck].
+	// Stuck is how many leases are stuck, see [LeaseRecord.Stuck].
 	Stuck int64
 	// Dead counts the open dead letters, Resolved the resolved ones.
 	Dead, Resolved int64
@@ -137,7 +137,7 @@ type TopicStats struct {
 	// LastAck is when a message was last acked; zero if none was, or if the store cannot
 	// tell.
 	LastAck time.Time
-	// Deaths are the last deaths in company.
+	// Deaths are the last deaths beside other work.
 	Deaths Deaths
 }
 

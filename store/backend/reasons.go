@@ -4,7 +4,7 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// LonelyReason is the reason of a dead letter whose lease in solitude ended unsettled
+// LonelyReason is the reason of a dead letter whose leases, claimed alone, ended unsettled
 // three times.
 const LonelyReason = "its worker died or hung three times with nothing else at hand"
 

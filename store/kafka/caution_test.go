@@ -46,7 +46,7 @@ func TestALonelyTryIsCountedByDeathsOnly(t *testing.T) {
 		r.take(a, records(0, "a")...)
 		if death == 0 { // those before it were in company
 			if len(r.claimWith(1, alone)) != 0 {
-				t.Fatal("solitude begins although processes died in company")
+				t.Fatal("a message is tried alone although processes died beside other work")
 			}
 			r.pass(store.DeathsWithin * time.Minute)
 		}

@@ -24,7 +24,7 @@ type Store struct {
 	*letters
 }
 
-// core is what every part stands on: the clients of the cluster, and what they know of it.
+// core is shared by all parts: the clients of the cluster, and what they know of it.
 type core struct {
 	cfg         Config
 	description store.Description
@@ -143,9 +143,9 @@ func (s *core) usable(ctx context.Context, op string) error {
 	return nil
 }
 
-// Close implements [store.Store]. What was acked is committed, and what is on its
-// way to the brokers gets [Producing.CloseWait] to arrive. What is still leased is
-// claimed again by whoever gets its partition.
+// Close implements [store.Store]. Acks are committed, and records on their way to the brokers
+// get [Producing.CloseWait] to arrive. The next owners of the partitions claim messages that
+// are still leased again.
 func (s *Store) Close() error {
 	if s.closing.Swap(true) {
 		return nil
@@ -198,7 +198,7 @@ func (e *engine) shutDown() {
 // Describe implements [store.Describer].
 func (s *Store) Describe() store.Description { return s.description }
 
-// Description is what this backend keeps.
+// Description says which capabilities this backend keeps.
 func Description() store.Description {
 	kept := func(note string) store.Support { return store.Support{Kept: true, Note: note} }
 	refused := func(note string) store.Support { return store.Support{Note: note} }
@@ -221,7 +221,7 @@ func Description() store.Description {
 			store.CanDeadLetters: kept(
 				"in a topic of their own, for as long as its retention; ids are compared with those of other dead letters only"),
 			store.CanResolve: refused(
-				"a letter is not written anew, and a log has no place for attempts of earlier deliveries"),
+				"a letter keeps its text, and a log has no place for attempts of earlier deliveries"),
 			store.CanLookup: refused("no index by id; a message can be read by its offset"),
 			store.CanTopics: kept("settings and pauses are in the state; nothing is retained for looking it up"),
 			store.CanRemove: refused("a log is removed with the tools of the brokers"),
@@ -231,7 +231,7 @@ func Description() store.Description {
 			store.CanRepeatBatch: refused(
 				"what the client sends again by itself is stored once; what a caller repeats is there twice, with its id"),
 			store.CanWake:    kept("a fetch waits at the broker"),
-			store.CanState:   kept("a log of wishes in a topic, which every process reads"),
+			store.CanState:   kept("a log of requests in a topic, which every process reads"),
 			store.CanMarks:   refused("a log has no index: a value by key needs a database"),
 			store.CanPace:    refused("a log has no index: a rate by key needs a database"),
 			store.CanBound:   refused("a topic is a log, of which the broker keeps what its retention says, finished or not"),

@@ -43,8 +43,8 @@ type claim struct {
 	out      []pawl.Delivery
 }
 
-// solitary takes the best message, of the first topic that has any, that may begin
-// solitude.
+// solitary takes the best message, of the first topic that has any, that may be carried
+// out alone.
 func (c *claim) solitary(wants []store.Want) bool {
 	for _, w := range wants {
 		if l := c.waits(w.Topic, c.now, c.terms.For); l != nil && w.Limit > 0 {
@@ -56,8 +56,8 @@ func (c *claim) solitary(wants []store.Want) bool {
 	return false
 }
 
-// waits returns the best lane of a topic whose message waits for solitude and may
-// begin it.
+// waits returns the best lane of a topic whose message waits to be carried out alone, and
+// may be now.
 func (s *core) waits(topic string, now time.Time, lease time.Duration) *lane {
 	t := s.topics[topic]
 	if t == nil || t.paused(now) || t.totals.Deaths.Until(lease).After(now) {

@@ -27,7 +27,7 @@ type lane struct {
 
 // lease is the right to settle a run.
 type lease struct {
-	store.Lease // Alone: it is in solitude
+	store.Lease // Alone: its message is carried out alone
 	fence       int64
 	started     time.Time
 	hard        time.Time

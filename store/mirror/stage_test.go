@@ -410,9 +410,9 @@ func TestReceiptsTellWhatIsStored(t *testing.T) {
 	}
 }
 
-// TestSolitudeIsToldOfAMovedTopic: what waits for solitude in the store in which a topic
-// is claimed is told by its name here.
-func TestSolitudeIsToldOfAMovedTopic(t *testing.T) {
+// TestSuspectsOfAMovedTopicAreTold: the topic of a message to be tried alone, in the store from which the topic is
+// claimed, is told by its name here.
+func TestSuspectsOfAMovedTopicAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t, mirror.Config{})
 		p.stage(t, "post", to(mirror.Moved))
@@ -426,7 +426,7 @@ func TestSolitudeIsToldOfAMovedTopic(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		if name, err := p.Solitary(t.Context(), time.Minute, "mail", "post"); name != "post" || err != nil {
-			t.Errorf("solitude is told of topic %q: %v", name, err)
+			t.Errorf("the store tells of topic %q: %v", name, err)
 		}
 	})
 }

@@ -123,7 +123,7 @@ type want struct {
 	store.Want
 	topic *topic
 	run   int
-	alone bool // a message in solitude
+	alone bool // a message that is tried alone
 }
 
 // taken is a lane under lease, and its run.

@@ -43,7 +43,7 @@ func (s *inspector) peek(ctx context.Context, op string, do func(*work) error) e
 	}
 }
 
-// lookUp returns the connection for later ones, or nil if it is to be made anew.
+// lookUp returns the connection for later ones, or nil if it is to be made again.
 func (s *inspector) lookUp(ctx context.Context, at *lookupAt, do func(*work) error) (*lookupAt, error) {
 	if at == nil {
 		c, err := connect(ctx, s.lookups.file)

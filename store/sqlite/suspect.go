@@ -8,8 +8,8 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// How far the message of a ticket has come to be suspected: how many rescues it has, if
-// that is two or more; all of those in solitude are the same.
+// The suspicion of a ticket's message: its rescues if there are two or more, and the same
+// value for all messages that are carried out alone.
 const (
 	ordinary int64 = 0
 	alone    int64 = store.SolitaryAfter
@@ -92,7 +92,7 @@ func (c *claimer) solitary(w want) (bool, error) {
 	return true, c.take(w)
 }
 
-// deaths is what is done with deaths in company.
+// deaths records and reads deaths beside other work.
 type deaths struct{ *work }
 
 // waits reports whether a message waits in a topic that is to be alone, and may be.
@@ -123,7 +123,7 @@ func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...stri
 	return name, err
 }
 
-// deathsIn are the last deaths in company in a topic.
+// deathsIn are the last deaths beside other work in a topic.
 func (k deaths) deathsIn(topic int64) (last store.Deaths, err error) {
 	err = k.db.query(selectDeaths, func(r row) error {
 		last = last.Add(r.text(1), moment(r.int(2)))
@@ -138,7 +138,7 @@ type owner struct {
 	name  string
 }
 
-// died notes deaths in company, and forgets older ones.
+// died notes deaths beside other work, and forgets older ones.
 func (k deaths) died(ended map[owner]int64) error {
 	for who, at := range ended {
 		if _, err := k.db.exec(addDeath, who.topic, who.name, at); err != nil {

@@ -116,7 +116,7 @@ const (
 	selectTried = `SELECT attempts, rescues, lonely FROM pawl_tried WHERE seq = ?`
 )
 
-// rescue ends a lease that was not settled, and records deaths in company. Only the
+// rescue ends a lease that was not settled, and records deaths beside other work. Only the
 // first message of the run can be the cause.
 func (k *work) rescue(lane int64, deaths map[owner]int64) error {
 	l, err := k.lease(lane)

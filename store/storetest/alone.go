@@ -10,7 +10,7 @@ import (
 	"github.com/pawl-dev/pawl/store/backend"
 )
 
-var solitudeSentences = []Sentence{
+var aloneSentences = []Sentence{
 	{Text: "A claim brings suspects up to the weight that it asks for: 1 with two rescues, 8 with three. One that does not fit is passed over.",
 		Name: "SuspectsAreWeighed", Test: func(t *T) {
 			t.put(t.msg("a"), t.msg("b"))
@@ -64,7 +64,7 @@ var solitudeSentences = []Sentence{
 			t.ack(vip...)
 		}},
 	{Text: "From four rescues on, only a claim with Alone brings a message; others are not held up by it.",
-		Name: "SolitudeNeedsThePromise", Test: func(t *T) {
+		Name: "AloneNeedsThePromise", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.rescued(store.SolitaryAfter, "a")
 			t.put(t.msg("b"), t.msg("c"))
@@ -86,8 +86,8 @@ var solitudeSentences = []Sentence{
 			t.put(t.msg("c"))
 			t.wantBodies(t.claimWeighing(backend.AllSuspects), "a", "b", "c")
 		}},
-	{Text: "A message in solitude is the only delivery of its claim, across all topics of it, and goes before what ranks better.",
-		Name: "SolitudeIsAlone", Test: func(t *T) {
+	{Text: "A message that is tried alone is the only delivery of its claim, across all topics of it, and goes before messages of a better rank.",
+		Name: "AloneIsTheOnlyDelivery", Test: func(t *T) {
 			first := t.Topic
 			t.put(t.msg("a"))
 			t.rescued(store.SolitaryAfter, "a")
@@ -99,7 +99,7 @@ var solitudeSentences = []Sentence{
 			t.wantBodies(t.claimWith(alone, wants...), "a")
 			t.wantBodies(t.claimWith(alone, wants...), "c", "b")
 		}},
-	{Text: "When a lease in solitude ends unsettled for the third time, the message becomes a dead letter of kind Rescue.",
+	{Text: "When a lease that was claimed alone ends unsettled for the third time, the message becomes a dead letter of kind Rescue.",
 		Name: "ThreeLonelyRescuesKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
 			t.rescued(store.SolitaryAfter, "a")
@@ -117,8 +117,8 @@ var solitudeSentences = []Sentence{
 			dead := t.deadLetters(store.DeadFilter{Kind: pawl.KindRescue})
 			t.check(len(dead) == 1 && dead[0].ID == id, "dead letters of kind Rescue: %+v", dead)
 		}},
-	{Text: "A promise to be alone makes no solitude of a lease whose message has fewer than four rescues: its rescue does not count towards a death.",
-		Name: "RescuesInCompanyNeverKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
+	{Text: "The promise to be alone changes nothing for a message with fewer than four rescues: its rescue does not count towards a death.",
+		Name: "RescuesBesideOthersNeverKill", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
 			t.rescuedAlone(store.SolitaryAfter, "a")
 			t.wantBodies(t.claimAlone(), "a")
@@ -126,7 +126,7 @@ var solitudeSentences = []Sentence{
 			t.check(r.Lonely == 0 && r.Rescues == store.SolitaryAfter,
 				"%d rescues, %d of them lonely; want %d and none", r.Rescues, r.Lonely, store.SolitaryAfter)
 		}},
-	{Text: "Rescues in solitude add up, whatever comes in between.",
+	{Text: "Rescues of leases claimed alone add up, even with other attempts in between.",
 		Name: "LonelyRescuesAddUp", Needs: needs(store.CanDeadLetters, store.CanLookup), Test: func(t *T) {
 			id := t.put(t.msg("a"))[0]
 			t.rescued(store.SolitaryAfter, "a")
@@ -141,8 +141,8 @@ var solitudeSentences = []Sentence{
 			t.wantBodies(t.claimAlone())
 			t.inState(id, store.IsDead)
 		}},
-	{Text: "While the last three deaths in company in a topic are younger than ten leases, no message of it begins solitude; other work goes on.",
-		Name: "DeathsPutSolitudeOff", Test: func(t *T) {
+	{Text: "While the last three deaths beside other work in a topic are younger than ten leases, no message of it is tried alone; other work goes on.",
+		Name: "DeathsPutRunningAloneOff", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.rescued(store.SolitaryAfter, "a")
 			t.told(t.Topic)
@@ -160,7 +160,7 @@ var solitudeSentences = []Sentence{
 			t.told(t.Topic)
 			t.wantBodies(t.claimAlone(), "a")
 		}},
-	{Text: "Leases of one owner that end unsettled are one death, and those in solitude are none.",
+	{Text: "Leases of one owner that end unsettled are one death, and those claimed alone are none.",
 		Name: "DeathsOfOneOwnerAreOne", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.rescued(store.SolitaryAfter, "a") // a death of the owner without a name
@@ -170,14 +170,14 @@ var solitudeSentences = []Sentence{
 			t.expire()
 			t.wantBodies(t.claimAlone(), "a")
 		}},
-	{Text: "Deaths in company in one topic put off no solitude in another.",
+	{Text: "Deaths in one topic do not keep messages of another from being tried alone.",
 		Name: "DeathsAreOfTheirTopic", Test: func(t *T) {
 			t.put(t.msg("a"))
 			t.rescued(store.SolitaryAfter, "a")
 			t.dieInCompany(store.LastDeaths, t.Topic+"2")
 			t.wantBodies(t.claimAlone(), "a")
 		}},
-	{Text: "The figures of a topic have its last deaths in company: three at most, one an owner, the oldest first.",
+	{Text: "The figures of a topic have its last deaths beside other work: three at most, one for each owner, the oldest first.",
 		Name: "DeathsAreFigures", Needs: needs(store.CanTopics, store.CanFigures), Test: func(t *T) {
 			t.dieInCompany(4, t.Topic)
 			t.dieInCompany(1, t.Topic)
@@ -228,8 +228,8 @@ func (t *T) dieInCompany(owners int, topic string) {
 	}
 }
 
-// told fails unless the store tells of solitude in that topic; empty: in none. What it
-// tells may lag behind.
+// told fails unless the store names that topic as one with a message to be tried alone; empty: none. Its
+// answer may lag behind.
 func (t *T) told(topic string) {
 	s, ok := store.As[store.Suspected](t.Store)
 	if !ok {
@@ -244,5 +244,5 @@ func (t *T) told(topic string) {
 			return
 		}
 	}
-	t.Fatalf("the store tells of solitude in topic %q; want %q", got, topic)
+	t.Fatalf("the store names a message to be tried alone in topic %q; want %q", got, topic)
 }

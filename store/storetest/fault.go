@@ -128,7 +128,7 @@ func (f *faultRun) send() {
 	})
 }
 
-// allSuspects are terms of a claim that brings suspects, too, and those in solitude.
+// allSuspects are terms of a claim that brings suspects, too, and those that are carried out alone.
 func allSuspects() store.Lease {
 	return store.Lease{For: lease, Suspects: store.MaxSuspects, Alone: true}
 }
@@ -180,8 +180,8 @@ func (f *faultRun) decide(ds []pawl.Delivery) []store.Settlement {
 	return items
 }
 
-// finish works until nothing is left, without faults, and compares. It takes what waits for solitude, too: a
-// message that was in four claims whose answers were lost.
+// finish works until nothing is left, without faults, and compares. It also takes messages to be tried alone: they
+// were in four claims whose answers were lost.
 func (f *faultRun) finish() {
 	f.Store = f.inner
 	for empty := 0; empty < 2; {
@@ -193,8 +193,8 @@ func (f *faultRun) finish() {
 		f.expire()
 	}
 	st := f.stats()
-	// A message is dead if the answers of that many claims were lost: the first ones in company, the last
-	// ones in solitude.
+	// A message is dead if the answers of that many claims were lost: the first ones beside other work, the last
+	// ones alone.
 	mayDie := st.Rescues / int64(store.SolitaryAfter+2)
 	f.check(st.Appended == int64(f.sent) && st.Acked+st.Dead == int64(f.sent) && st.Dead <= mayDie &&
 		st.Retried == int64(f.retried) && st.Duplicates == 0, "%d were sent and %d retried, but the figures are %+v",

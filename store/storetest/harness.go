@@ -32,11 +32,11 @@ type Instance struct {
 	// Peer opens a second handle on the same data, as another process would have
 	// it; t.Cleanup closes it. Backends with [store.CanProcesses] have it.
 	Peer func(t testing.TB) store.Store
-	// Reopen closes Store and opens its data anew. Backends with
+	// Reopen closes Store and opens its data again. Backends with
 	// [store.CanSurvive] have it.
 	Reopen func(t testing.TB) store.Store
 	// Crash drops the handle without Close, as the end of a process would, and
-	// opens the data anew. Optional.
+	// opens the data again. Optional.
 	Crash func(t testing.TB) store.Store
 	// Tx runs do within a transaction of the caller and commits it if do says
 	// so; it rolls back if do does not return. appendTx appends within it.

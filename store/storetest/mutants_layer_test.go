@@ -23,7 +23,7 @@ func TestRandomStepsRejectMutants(t *testing.T) {
 		"strandedTicket", "settledOneByOne",
 		"runFreedByItsFirstAck", "rankIgnoresPriority", "rankIgnoresAge", "retryChangesRank", "rescueBlamesAll",
 		"rescueCountsAttempt",
-		"suspectsUnweighed", "suspectsHeldBack", "solitudeHasCompany", "solitudeUnpromised", "lonelyNeverKills",
+		"suspectsUnweighed", "suspectsHeldBack", "aloneBesideOthers", "aloneUnpromised", "lonelyNeverKills",
 		"uniqueForgotten", "uniqueForeverAlways", "batchIdIgnored", "ackLosesEmit", "emitIDsByTime",
 		"releaseCountsAttempt", "retryCountsNothing", "pauseIgnored", "parkIgnored", "retainIgnored", "cancelLeased",
 		"ackedHandedOutAgain",

@@ -223,7 +223,7 @@ func lookMutants() []mutant {
 		{"historyLost", getting(func(r *store.Record) { r.History = nil }),
 			[]string{"FailureIsOnRecord", "HistoryIsOldestFirst", "RescueIsOnRecord"}},
 		{"companyKills", getting(func(r *store.Record) { r.Lonely = max(r.Lonely, r.Rescues-1) }),
-			[]string{"RescuesInCompanyNeverKill"}},
+			[]string{"RescuesBesideOthersNeverKill"}},
 		{"historyNewestFirst", getting(func(r *store.Record) { slices.Reverse(r.History) }),
 			[]string{"HistoryIsOldestFirst"}},
 		{"historyOfTheLastOnly", getting(func(r *store.Record) { r.History = r.History[max(0, len(r.History)-1):] }),

@@ -95,14 +95,14 @@ func rescueMutants() []mutant {
 		{"suspectsHeldBack", wanting(func(_ *store.Want, l *store.Lease) { l.Suspects = 0 }),
 			[]string{"SuspectsAreWeighed", "SuspectIsServedByRank"}},
 		{"suspectsWeighTheSame", suspectsWeighTheSame, []string{"SuspectsAreWeighed"}},
-		{"solitudeHasCompany", solitudeHasCompany, []string{"SolitudeIsAlone"}},
+		{"aloneBesideOthers", aloneBesideOthers, []string{"AloneIsTheOnlyDelivery"}},
 		{"neighbourPunished", neighbourPunished, []string{"NeighboursAreNotPunished"}},
-		{"solitudeUnpromised", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = true }),
-			[]string{"SolitudeNeedsThePromise"}},
+		{"aloneUnpromised", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = true }),
+			[]string{"AloneNeedsThePromise"}},
 		{"lonelyNeverKills", wanting(func(_ *store.Want, l *store.Lease) { l.Alone = false }),
 			[]string{"ThreeLonelyRescuesKill", "LonelyRescuesAddUp"}},
 		{"ownersAreOne", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "one" }),
-			[]string{"DeathsPutSolitudeOff", "DeathsAreFigures"}},
+			[]string{"DeathsPutRunningAloneOff", "DeathsAreFigures"}},
 		{"ownersAreMany", ownersAreMany, []string{"DeathsOfOneOwnerAreOne", "DeathsAreFigures"}},
 		{"ownerUntold", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "" }),
 			[]string{"RescueIsOnRecord", "RecordOfALease"}},
@@ -177,8 +177,8 @@ func suspectsWeighTheSame(b *broken) store.Store {
 	return b
 }
 
-// solitudeHasCompany hands out others beside a message in solitude.
-func solitudeHasCompany(b *broken) store.Store {
+// aloneBesideOthers hands out others beside a message that is carried out alone.
+func aloneBesideOthers(b *broken) store.Store {
 	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
 		ds, err := b.Store.Claim(ctx, wants, terms)
 		if err != nil || len(ds) != 1 || !store.Solitary(ds[0].Rescues) {

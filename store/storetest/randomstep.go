@@ -106,7 +106,7 @@ func (w *walk) claimStep() {
 // a claim gives is up to the store. Which ones is not, but that a suspect may be passed
 // over that is not the best.
 func (w *walk) claimSome(limit, run int, terms store.Lease) {
-	best := limit == 1 && !w.settings.Park && // the best one may be parked, or wait for solitude
+	best := limit == 1 && !w.settings.Park && // the best one may be parked, or wait to be tried alone
 		!slices.ContainsFunc(w.ref.list(store.Filter{Topic: w.Topic, State: store.Waiting}),
 			func(r store.Record) bool { return store.Solitary(r.Rescues) })
 	if !best {

@@ -195,7 +195,7 @@ func (t *T) wantOneByOne(want ...string) {
 	t.check(slices.Equal(got, want), "claimed one by one: %q; want %q", got, want)
 }
 
-// settleAgain claims a message anew whose lease has ended.
+// settleAgain claims a message again whose lease has ended.
 func (t *T) settleAgain(d pawl.Delivery) pawl.Delivery {
 	ds := t.claim(1)
 	t.wantBodies(ds, string(d.Body))

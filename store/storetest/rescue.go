@@ -140,7 +140,7 @@ var rescueSentences = []Sentence{
 		}},
 }
 
-// rescued lets the leases of the messages that are there end so many times, in company.
+// rescued lets the leases of the messages that are there end so many times, beside other work.
 func (t *T) rescued(times int, bodies ...string) {
 	for range times {
 		t.claims(bodies...)

@@ -40,7 +40,7 @@ var themes = []struct {
 	{"clock", needs(store.CanMarks), nil, setBackMarkSentences},
 	{"rank", needs(store.CanPriority), nil, rankSentences},
 	{"rescues", nil, nil, rescueSentences},
-	{"rescues", needs(store.CanDeadline), nil, solitudeSentences},
+	{"rescues", needs(store.CanDeadline), nil, aloneSentences},
 	{"counting", nil, nil, countSentences},
 	{"messages", nil, nil, idSentences},
 	{"unique keys", needs(store.CanUnique), nil, uniqueSentences},

@@ -132,7 +132,7 @@ func (m *Meter) end(taken map[string]*estimate, items []pawl.Message, admitted, 
 	}
 }
 
-// look returns the estimate of a topic, after counting anew if that is due.
+// look returns the estimate of a topic, after counting again if that is due.
 func (m *Meter) look(look Look, topic string) (*estimate, error) {
 	m.mu.Lock()
 	e := m.topics[topic]
