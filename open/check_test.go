@@ -2,6 +2,7 @@ package open_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,25 @@ func TestCheckRefusesWhatOpenRefuses(t *testing.T) {
 	} {
 		if err := open.Check(url); err != nil {
 			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// TestTopicsOfTheStoreItself: only Kafka keeps data of its own in topics, under the names that its URL gives them.
+func TestTopicsOfTheStoreItself(t *testing.T) {
+	for url, taken := range map[string]string{
+		"kafka://localhost:9092":                     "mail.dead pawl.state",
+		"kafka://localhost:9092?dead_suffix=-dlt":    "mail-dlt pawl.state",
+		"kafka://localhost:9092?dead_names=mail:old": "old mail.dead pawl.state",
+		"sqlite:pawl.db":                             "",
+		"nonsense":                                   "",
+	} {
+		for _, topic := range strings.Fields("mail mail.dead mail-dlt old pawl.state") {
+			why, hint := open.CheckTopic(url, topic)
+			want := slices.Contains(strings.Fields(taken), topic)
+			if (why != "") != want || (hint != "") != want {
+				t.Errorf("%s: topic %s: %q, %q", url, topic, why, hint)
+			}
 		}
 	}
 }

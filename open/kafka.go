@@ -33,6 +33,18 @@ func checkKafka(c Config) error {
 	return err
 }
 
+// kafkaTaken says why a topic can have no messages in the store of a URL, and what to do.
+func kafkaTaken(url, topic string) (why, hint string) {
+	config, err := kafkaConfig(url)
+	if err == nil {
+		config, err = config.Complete()
+	}
+	if err != nil { // it is said of the URL
+		return "", ""
+	}
+	return config.Taken(topic)
+}
+
 func openKafka(ctx context.Context, c Config) (store.Store, error) {
 	config, err := kafkaConfig(c.URL)
 	if err != nil {

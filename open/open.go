@@ -75,6 +75,8 @@ type backend struct {
 	identity func(url string) string
 	// file is the path of the store's file; nil: it is in none.
 	file func(url string) string
+	// taken says why a topic can have no messages in the store of a URL, and what to do; nil: each can.
+	taken func(url, topic string) (why, hint string)
 	// plain says why what is sent to another machine may be plaintext; nil: it is not known.
 	plain func(url string) string
 }
@@ -92,7 +94,7 @@ func backends() []backend {
 		{schemes: []string{"mysql", "mariadb"}, describe: planned("mysql", "mysql://USER@HOST:PORT/DATABASE")},
 		{schemes: []string{"redis", "rediss"}, describe: planned("redis", "redis://HOST:PORT/NUMBER")},
 		{schemes: []string{"kafka"}, describe: kafka.Description, open: openKafka, check: checkKafka,
-			identity: kafkaIdentity},
+			identity: kafkaIdentity, taken: kafkaTaken},
 	}
 }
 
@@ -191,6 +193,15 @@ func Check(url string) error {
 		err = b.check(Config{URL: base})
 	}
 	return errors.Join(err, w.check())
+}
+
+// CheckTopic says why a topic can have no messages in the store that a URL names, and what to do; empty if it can.
+func CheckTopic(url, topic string) (why, hint string) {
+	base, _, err := unwrapURL(url)
+	if b, ok := backendOf(base); err == nil && ok && b.taken != nil {
+		return b.taken(base, topic)
+	}
+	return "", ""
 }
 
 // usable is the kind of store that a URL names, if this version has it.

@@ -30,7 +30,7 @@ func (s *session) source(path string) (config.Source, error) {
 		return src, &problem{code: exitUsage, what: "cannot read the configuration file", err: err,
 			next: "correct the path, or leave --config out for " + config.DefaultFile + " in this folder"}
 	}
-	src.CheckStore, src.Kinds = checkStore, s.kinds()
+	src.CheckStore, src.CheckTopic, src.Kinds = checkStore, open.CheckTopic, s.kinds()
 	src.Getenv, src.Mask = s.Getenv, redact.URL
 	src.Flags = map[string]string{}
 	if s.storeURL != "" {
@@ -164,8 +164,8 @@ the defaults.`,
 func (s *session) configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check [FILE]", Short: "Find everything that is wrong with a file", Args: count(0, 1, "one file at most"),
-		Long: `Checks the whole file and prints every problem with its line and column, and warnings:
-what is valid, but probably not intended. Nothing is started. The exit code is 2 if there
+		Long: `Checks the whole file and prints every problem with its line and column, and warnings
+about values that are valid, but probably not intended. Nothing is started. The exit code is 2 if there
 is a problem; warnings do not count. With --store URL it also warns of every setting of a
 topic that a daemon with this file would change in that store; exit code 5 says that it
 would not start there, because a topic with messages keeps its order.`,

@@ -29,6 +29,9 @@ func (w *walker) check(root *node) {
 	if topics := root.at("topics"); topics != nil && !topics.bad {
 		for _, name := range topics.names {
 			w.checkTopic(topics.under[name])
+			if why, hint := w.taken(root.at("store"), name); why != "" {
+				w.refuseKey(topics.under[name], hint, "%s", why)
+			}
 			if !root.unsure("limits") {
 				w.checkTopicLimits(topics.under[name], limits)
 			}
@@ -41,6 +44,15 @@ func (w *walker) check(root *node) {
 			}
 		}
 	}
+}
+
+// taken says why a topic can have no messages in the store of the file.
+func (w *walker) taken(at *node, topic string) (why, hint string) {
+	if at == nil || at.bad || w.source.CheckTopic == nil {
+		return "", ""
+	}
+	url, _ := at.value.(string)
+	return w.source.CheckTopic(url, topic)
 }
 
 // checkWork warns of a file with which a daemon has nothing to do. Other commands may

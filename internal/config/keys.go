@@ -65,7 +65,7 @@ func format(of *Source) shape {
 			def: "false", shape: shape{kind: boolean}},
 		{name: "drain", doc: "How long running work may take to finish after the first SIGTERM.", def: "30s",
 			shape: span(time.Millisecond, 24*time.Hour)},
-		{name: "logger", doc: "What is logged, and where to; docs/logging.md explains it.", shape: loggerShape()},
+		{name: "logger", doc: "Which records are logged, and where; docs/logging.md explains it.", shape: loggerShape()},
 		{name: "events", doc: "Where events go, in addition to metrics, log and `/events`.",
 			shape: shape{kind: object, fields: []field{
 				{name: "file",
@@ -73,9 +73,9 @@ func format(of *Source) shape {
 					defDoc: "none",
 					shape:  shape{kind: text, noun: "path", check: checkFilled}},
 			}}},
-		{name: "limits", doc: "What a downstream can take, by name. Topics name the downstreams that they depend on.",
+		{name: "limits", doc: "The limits of downstreams, by name. Topics name the downstreams that they depend on.",
 			shape: shape{kind: table, of: limitShape(), checkKey: pawl.ValidTopic, noun: "mapping by name"}},
-		{name: "topics", doc: "What is processed, by topic, and by which handler.",
+		{name: "topics", doc: "The topics that are processed, and their handlers.",
 			shape: shape{kind: table, of: topicShape(), checkKey: pipeline.CheckTopic, noun: "mapping by topic"}},
 		{name: "policy", doc: "What happens after failures.", shape: shape{kind: object, fields: []field{
 			{name: "overrides",
@@ -86,7 +86,7 @@ func format(of *Source) shape {
 		apiField(),
 		tracesField(),
 		pipelinesField(of),
-		{name: "schedules", doc: "When which message is sent, by the name of the schedule; docs/schedules.md explains it.",
+		{name: "schedules", doc: "Messages to send at set times, by the name of the schedule; docs/schedules.md explains them.",
 			live:  true,
 			shape: shape{kind: table, of: scheduleShape(), checkKey: pawl.ValidTopic, noun: "mapping by name"}},
 		consoleField(&urlOfStore),
@@ -186,7 +186,7 @@ func retryShape() shape {
 // limitShape is what a downstream takes.
 func limitShape() *shape {
 	return &shape{kind: object, fields: []field{
-		{name: "by", doc: "What has its own limit: all together, each key, each topic, or each value of a header.",
+		{name: "by", doc: "Which messages share a limit: all, those of a key, those of a topic, or those with the same value of a header.",
 			def:   "all",
 			shape: shape{kind: text, noun: "all, key, topic, or header:NAME", check: checkBy}},
 		{name: "rate", doc: "Begin no faster than this.", defDoc: "no limit", live: true, shape: shape{kind: rate}},

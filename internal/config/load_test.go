@@ -67,6 +67,26 @@ policy:
 
 func TestEveryFaultIsReportedAtItsPlace(t *testing.T) { faults(t, faulty) }
 
+// TestATopicOfTheStoreItself is refused before anything runs, at the place of its name.
+func TestATopicOfTheStoreItself(t *testing.T) {
+	taken := func(url, topic string) (why, hint string) {
+		if url == "sqlite:x.db" && strings.HasSuffix(topic, ".dead") {
+			return "holds dead letters", "use another name"
+		}
+		return "", ""
+	}
+	text := "store: sqlite:x.db\ntopics:\n  mail: {handler: exec, command: x}\n  mail.dead: {handler: exec, command: x}\n"
+	_, err := Load(Source{Path: "pawl.yaml", CheckTopic: taken, Text: []byte(text)})
+	ps, _ := errors.AsType[Problems](err)
+	if len(ps) != 1 || !strings.HasPrefix(ps[0].String(), "pawl.yaml:4:3: topics.mail.dead: holds dead letters; use another name") {
+		t.Errorf("Load returned %v", err)
+	}
+	text = strings.Replace(text, "x.db", "y.db", 1)
+	if _, err := Load(Source{Path: "pawl.yaml", CheckTopic: taken, Text: []byte(text)}); err != nil {
+		t.Errorf("in another store: %v", err)
+	}
+}
+
 func onlySQLite(url string) (why, hint string) {
 	if !strings.HasPrefix(url, "sqlite:") {
 		return "is not the URL of a store", "use sqlite:FILE"

@@ -63,10 +63,10 @@ func (f *field) row() string {
 		doc = "With `" + strings.Join(f.with, "` or `") + "`: " + strings.ToLower(doc[:1]) + doc[1:]
 	}
 	if f.env != "" {
-		doc += " Before it: `" + f.env + "`."
+		doc += " `" + f.env + "` overrides it."
 	}
 	if f.flag != "" {
-		doc += " Before that: `--" + f.flag + "`."
+		doc += " `--" + f.flag + "` overrides it."
 	}
 	switch {
 	case f.liveBy != nil:

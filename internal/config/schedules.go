@@ -47,9 +47,9 @@ func scheduleShape() *shape {
 			shape: span(0, cron.MaxJitter)},
 		{name: "overlap", doc: "What happens while the last message is unresolved.", def: cron.OverlapQueue,
 			shape: oneOf(cron.OverlapQueue, cron.OverlapSkip, cron.OverlapReplace)},
-		{name: "missed", doc: "Which of the ticks that were missed are made up.", def: cron.MissedOnce,
+		{name: "missed", doc: "Which missed ticks are made up for later.", def: cron.MissedOnce,
 			shape: oneOf(cron.MissedSkip, cron.MissedOnce, cron.MissedAll)},
-		{name: "missed_within", doc: "How old a tick may be that is made up.", def: "24h",
+		{name: "missed_within", doc: "The oldest missed tick that is still made up.", def: "24h",
 			shape: span(time.Second, cron.MaxMissedWithin)},
 		{name: "paused", doc: "Whether it is paused.", def: "false", shape: shape{kind: boolean}},
 	}}

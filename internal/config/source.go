@@ -38,6 +38,8 @@ type Source struct {
 	ReadFile func(string) ([]byte, error)
 	// CheckStore says what is wrong with the URL of a store, before anybody opens it; nil takes every one.
 	CheckStore func(url string) (why, hint string)
+	// CheckTopic says why a topic can have no messages in the store of a URL; nil takes every one.
+	CheckTopic func(url, topic string) (why, hint string)
 	// Kinds are the kinds of pipelines that the file may configure.
 	Kinds []*pipeline.Kind
 	// Mask masks passwords that the file states plainly, in whatever is shown; nil

@@ -13,7 +13,7 @@ type Traces struct {
 
 func tracesField() field {
 	fields := []field{
-		{name: "otlp", doc: "The collector that they are sent to. The variable `OTEL_EXPORTER_OTLP_ENDPOINT` goes before it.",
+		{name: "otlp", doc: "The collector that they are sent to. The variable `OTEL_EXPORTER_OTLP_ENDPOINT` overrides it.",
 			defDoc: "off",
 			shape:  shape{kind: text, noun: nounURL, sensitive: true, check: checkURL}},
 		{name: "protocol", doc: "How they are sent.", def: "http", shape: oneOf("http", "grpc")},
@@ -26,7 +26,7 @@ func tracesField() field {
 		{name: "link", doc: "Where people see a trace: a URL with `{trace_id}` in it, for `pawl explain` and `pawl dead show`.",
 			defDoc: "none", shape: shape{kind: text, noun: nounURL, check: checkTraceLink}},
 	}
-	return field{name: "traces", doc: "Spans of messages, over OTLP; docs/traces.md explains them. The variables of OpenTelemetry (`OTEL_…`) go before these keys.",
+	return field{name: "traces", doc: "Spans of messages, over OTLP; docs/traces.md explains them. The variables of OpenTelemetry (`OTEL_…`) override these keys.",
 		shape: shape{kind: object, fields: fields}}
 }
 

@@ -40,6 +40,6 @@ func llmField() pipeline.Field {
 		Fields: []pipeline.Field{
 			{Name: "providers", Type: pipeline.Table, Of: provider, Doc: "Providers by their id."},
 			{Name: "budget", Type: pipeline.Number, DefaultDoc: "no bound",
-				Doc: "What a run may cost, in dollars, over all of its resumes."},
+				Doc: "The most that a run may cost, in dollars, over all of its resumes."},
 		}}
 }

@@ -56,7 +56,7 @@ func fields() []pipeline.Field {
 			Doc:   "Users who may use the commands everywhere, by number. The first one is told about targets that refuse the bot.",
 			Check: pipeline.CheckForm(`-?[0-9]{1,18}`, "must be numbers of users; the bot @userinfobot tells one's own")},
 		{Name: "command_prefix",
-			Doc:   "What commands begin with after the slash, such as fw_: then /fw_vip is one, and /vip is not.",
+			Doc:   "The prefix of all commands, such as fw_: then /fw_vip is a command, and /vip is not.",
 			Check: pipeline.CheckForm(`[a-z0-9_]{0,16}`, "must be at most 16 of a-z 0-9 _, as Telegram requires of commands")},
 		{Name: "limits", Type: pipeline.Object, Short: "mode",
 			Doc: "How much Telegram accepts. `limits: off` is for your own server.", Fields: []pipeline.Field{

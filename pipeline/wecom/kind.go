@@ -88,7 +88,7 @@ func fields() []pipeline.Field {
 		{
 			Name: "duplicate_msgid_errcodes", Type: pipeline.Texts,
 			Check: pipeline.CheckForm(`-?[0-9]{1,9}`, "must be numbers"),
-			Doc:   "Codes by which WeCom says that it has a message with this msgid. They are not documented; a repeated call counts as sent as well if the code is in no table.",
+			Doc:   "Error codes of WeCom that mean that it already has a message with this msgid. They are not documented; if the code is in no table, a repeated call counts as sent, too.",
 		},
 	}
 }

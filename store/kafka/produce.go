@@ -104,8 +104,8 @@ func refusedTogether(records []*kgo.Record, errs []error) [][]int {
 	return all
 }
 
-// produceApart sends records of a topic again, in their order: in batches that the topic takes, and alone what may be
-// larger. It changes their errors to the new outcomes.
+// produceApart sends records of a topic again, in their order: in batches that the topic takes,
+// and records that may be larger by themselves. It changes their errors to the new outcomes.
 func (s *core) produceApart(ctx context.Context, records []*kgo.Record, again []int, errs []error) {
 	limit := s.topics.limitOf(records[again[0]].Topic)
 	fits := func(i int) bool { return limit.sure && limit.takes(weight(records[i])) }
@@ -181,10 +181,10 @@ func (s *core) produceTogether(ctx context.Context, records []*kgo.Record, by ch
 }
 
 // put hands record i of a call to the client, unless one of its topic has failed: nothing is
-// stored behind that. The client does not ensure it: it fails all pending records of a
-// partition, and accepts those that come a moment later. It tells of the failure later
-// still, from another goroutine: what it has accepted until then is dropped by answer, as
-// far as it is not sent. It is sent only if a request leaves at that very moment.
+// stored behind that. The client does not ensure that: it fails all pending records of a
+// partition, and accepts the next ones a moment later. It reports the failure even later, from
+// another goroutine: answer drops the records that were accepted until then and are not sent.
+// They are sent only if a request leaves at that very moment.
 func (s *core) put(c *call, i int, r *kgo.Record, began time.Time, by chooser) {
 	size := weight(r)
 	answer := func(_ *kgo.Record, err error) {
@@ -307,8 +307,8 @@ func answered(err error) bool {
 	return said
 }
 
-// outcome says whether a record that failed surely is not in the log: it was not sent,
-// or a broker refused it. Everything else is unknown.
+// outcome reports whether a record that failed is certainly not in the log: it was not sent, or
+// a broker refused it. Everything else is unknown.
 func outcome(err error) error {
 	switch {
 	case errors.Is(err, errNoRoom), errors.Is(err, errFollows):
@@ -320,7 +320,7 @@ func outcome(err error) error {
 	}
 }
 
-// isPermanent tells errors of a record that no repetition cures.
+// isPermanent reports whether the error of a record would come again with each repetition.
 func isPermanent(err error) bool {
 	return isTooLarge(err) || errors.Is(err, kerr.InvalidRecord) || errors.Is(err, kerr.InvalidTopicException)
 }
@@ -389,10 +389,10 @@ func (e *engine) good(tok pawl.Token) bool {
 	return f != nil && l.of.state != gone
 }
 
-// refuses is what [store.Description] says of a message: it refuses those with features that
-// a log lacks, and those that the client will never send. A record that is only just too large is
-// not noticed here: the client decides about its overhead, and the brokers about the
-// limit of the topic.
+// refuses is the Refuses of the [store.Description]: it refuses messages with features that a
+// log lacks, and those that the client will never send. A record that is only just too large is
+// not noticed here: the client decides about its overhead, and the brokers about the limit of
+// the topic.
 func (s *core) refuses(m *pawl.Message) error {
 	bad := func(code, err error, hint string) error {
 		return &store.Error{Op: "append", Code: code, Err: err, Hint: hint}
@@ -421,18 +421,25 @@ func (s *core) Owner(topic string) (of string, own bool) {
 	return s.cfg.deadHome(topic)
 }
 
-// free refuses a topic that belongs to the store itself. A message in it would never be
-// listed or carried out.
+// free refuses a topic that belongs to the store itself.
 func (s *core) free(op, topic string) error {
-	of, own := s.Owner(topic)
-	if !own {
-		return nil
+	if why, hint := s.cfg.Taken(topic); why != "" {
+		err := fmt.Errorf("topic %s %s", topic, why)
+		return &store.Error{Op: op, Code: store.ErrInvalid, Err: err, Hint: hint}
 	}
-	holds, hint := "the dead letters of "+of, "use a topic whose name does not end with "+s.cfg.DeadSuffix+
-		"; dead_suffix and dead_names in the URL name such topics otherwise"
-	if topic == s.cfg.StateTopic {
-		holds, hint = "the state of this store", "use another topic; state_topic in the URL names the one of the state"
+	return nil
+}
+
+// Taken says why a topic can have no messages, and what to do; empty if it can. A message in a topic of the store
+// itself would never be listed or carried out. It needs a complete configuration ([Config.Complete]).
+func (c *Config) Taken(topic string) (why, hint string) {
+	if topic == c.StateTopic {
+		return "holds the state of this store, no messages",
+			"use another topic; state_topic in the URL names the one of the state"
 	}
-	err := fmt.Errorf("topic %s holds %s, no messages", topic, holds)
-	return &store.Error{Op: op, Code: store.ErrInvalid, Err: err, Hint: hint}
+	if of, dead := c.deadHome(topic); dead {
+		return "holds the dead letters of " + of + ", no messages", "use a topic whose name does not end with " +
+			c.DeadSuffix + "; dead_suffix and dead_names in the URL name such topics otherwise"
+	}
+	return "", ""
 }
