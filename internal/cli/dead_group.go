@@ -35,9 +35,9 @@ func (s *session) printGroups(names []string, sorted []*operate.DeadGroup) error
 	histogram := len(names) == 1 && names[0] == "fingerprint"
 	columns = append(columns, ">COUNT", "FIRST", "LAST")
 	if histogram {
-		columns = append(columns, "LAST 24 HOURS")
+		columns = append(columns, "LAST 24 H")
 	}
-	l := s.list(append(columns, "REASON OF THE LAST", "ITS ID")...)
+	l := s.list(append(columns, "REASON", "ITS ID")...)
 	for _, g := range sorted {
 		var cells []string
 		for i, name := range names {

@@ -43,8 +43,8 @@ last row is the default.`,
 			if err != nil {
 				return err
 			}
-			l := s.list("TYPE", "PHASE", "KIND", "RETRY", "BACKOFF", ">ATTEMPTS", "DEAD LETTER", "ALERT",
-				"CONDITION", "ORIGIN")
+			l := s.list("TYPE", "PHASE", "KIND", "RETRY", "BACKOFF", ">ATTEMPTS", "DEAD", "ALERT",
+				"WHEN", "ORIGIN")
 			for _, info := range operate.PolicyRules(m) {
 				l.add(info, ruleCells(&info)...)
 			}

@@ -23,7 +23,7 @@ type Table struct {
 
 const (
 	rowsToAlign = 300
-	minColumn   = 6  // that a column is cut to, before the next one is
+	minColumn   = 6  // to which a column is cut, before the next one is
 	minID       = 18 // of an id: what states the time, to a fraction of a millisecond
 	idLength    = 36
 	between     = 2
@@ -103,8 +103,9 @@ func (t *Table) over() int {
 	return sum - t.within
 }
 
-// fit makes the table narrower, by what tells least first: ids are shortened, columns without a value, or with noughts
-// only, are left out, the last column is cut, and then others, the widest first. Figures are never cut.
+// fit makes the table narrower, in this order: ids are shortened, columns without a value, or with zeros only, are
+// left out, the last column is cut, and then others, the widest first. Headings are cut only where that is not enough,
+// and figures never.
 func (t *Table) fit() {
 	for i := range t.header {
 		if t.over() <= 0 {
@@ -125,20 +126,26 @@ func (t *Table) fit() {
 			t.widths[i] = 0
 		}
 	}
-	last := -1
-	for i, w := range t.widths {
-		if w > 0 && !t.right[i] {
-			last = i
+	for _, headings := range []bool{false, true} {
+		at := -1
+		for i, w := range t.widths {
+			if w > 0 && !t.right[i] {
+				at = i
+			}
+		}
+		for at >= 0 && t.over() > 0 {
+			t.widths[at] = max(min(t.widths[at], t.least(at, headings)), t.widths[at]-t.over())
+			at = t.widest(headings)
 		}
 	}
-	for last >= 0 && t.over() > 0 {
-		least := max(minColumn, t.ids[last])
-		if t.widths[last] <= least {
-			last = t.widest()
-			continue
-		}
-		t.widths[last] = max(least, t.widths[last]-t.over())
+}
+
+// least is the width to which a column is cut, with its heading or not.
+func (t *Table) least(i int, headings bool) int {
+	if headings {
+		return max(minColumn, t.ids[i])
 	}
+	return max(minColumn, t.ids[i], Width(t.header[i]))
 }
 
 // all reports whether a column has that value, or none, in every row.
@@ -147,10 +154,10 @@ func (t *Table) all(i int, value string) bool {
 }
 
 // widest is the widest column that may be cut; -1 for none.
-func (t *Table) widest() int {
+func (t *Table) widest(headings bool) int {
 	at := -1
 	for i, w := range t.widths {
-		if !t.right[i] && w > max(minColumn, t.ids[i]) && (at < 0 || w > t.widths[at]) {
+		if !t.right[i] && w > t.least(i, headings) && (at < 0 || w > t.widths[at]) {
 			at = i
 		}
 	}

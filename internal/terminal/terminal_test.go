@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -41,6 +42,23 @@ func TestTableFits(t *testing.T) {
 		if len(ids) != 2 || whole != (within == 0) || strings.Contains(lines[0], "LEASED") != (within == 0) ||
 			!strings.Contains(lines[1], "100") || !strings.Contains(lines[1], "custome") {
 			t.Errorf("within %d:\n%s", within, out.String())
+		}
+	}
+}
+
+// TestHeadingsAreReadable: cells are cut before any heading is.
+func TestHeadingsAreReadable(t *testing.T) {
+	columns := []string{"TYPE", "PHASE", "CONDITION", ">ATTEMPTS", "LAST REASON", "ORIGIN"}
+	var out bytes.Buffer
+	table := NewTable(&out, false, 60, columns...)
+	cell := strings.Repeat("long ", 5)
+	if err := errors.Join(table.Row(cell, cell, cell, "1", cell, cell), table.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	heading, _, _ := strings.Cut(out.String(), "\n")
+	for _, c := range columns {
+		if !strings.Contains(heading, strings.TrimPrefix(c, ">")) || Width(heading) > 60 {
+			t.Errorf("no %s in 60 columns:\n%s", c, out.String())
 		}
 	}
 }
