@@ -41,8 +41,8 @@ type Config struct {
 	Owner string
 	// Version is that of the program, for `pawl workers ls`; it may be empty.
 	Version string
-	// Results are topics that the program reads from beginning to end ([store.Results]). They are registered, so that no
-	// tool reports a missing worker for them.
+	// Results are topics that the program reads from beginning to end ([store.Results]). They are registered, so that
+	// no tool reports a missing worker for them.
 	Results []string
 	// Unregistered keeps the dispatcher out of the list of workers. Otherwise, where the store keeps entries, it
 	// registers itself with its topics, slots and limits, so that `pawl workers ls`, `pawl explain` and `pawl doctor`

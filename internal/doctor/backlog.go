@@ -61,7 +61,7 @@ func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *
 		if err != nil {
 			return err
 		}
-		if r.Lease == nil {
+		if r.Lease == nil || r.Lease.Until.Before(now) { // its worker is gone, and with it the handler
 			continue
 		}
 		leased++
@@ -153,7 +153,7 @@ func (d *Doctor) behind(ctx context.Context, _ store.Store, i store.Inspector, t
 	}
 	a := head.History[len(head.History)-1]
 	d.say("topic "+t.Name, Worth, "once the cause is fixed: pawl messages run "+head.ID+"; to go on without it: pawl skip "+
-		head.ID, "%d wait behind message %s of the key %q, which is retried at %s%s", most, head.ID, head.Key,
+		head.ID, "%d waiting behind message %s of the key %q, which is retried at %s%s", most, head.ID, head.Key,
 		operate.UTC(head.NotBefore), operate.Because(a.Error))
 	return nil
 }
@@ -298,7 +298,7 @@ func (d *Doctor) moved(t *store.TopicStats) bool {
 	case p.Stage == mirror.Moved:
 		d.say(check, Well, "", "it has moved to %s: look at it there, with --store", to)
 	case p.Stage == mirror.Returning:
-		d.say(check, Worth, status, "it is coming back from %s, where everything must be done first; %d wait here",
+		d.say(check, Worth, status, "it is coming back from %s, where everything must be done first; %d waiting here",
 			to, t.Waiting)
 	default:
 		d.say(check, Worth, status,

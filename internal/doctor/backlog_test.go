@@ -1,8 +1,10 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -104,7 +106,7 @@ func TestDoctorNamesAFewThatFail(t *testing.T) {
 		if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", ID: "m"})); err != nil {
 			t.Fatal(err)
 		}
-		for n, want := range []string{"1 are delayed", "attempts fail: 1 of 1 delayed messages wait for a retry"} {
+		for n, want := range []string{"1 delayed", "attempts fail: 1 of 1 delayed messages wait for a retry"} {
 			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}},
 				store.Lease{Owner: "w", For: time.Minute})
 			if err != nil || len(ds) != 1 {
@@ -193,9 +195,38 @@ func TestDoctorNamesAPoisonMessage(t *testing.T) {
 		d = &Doctor{}
 		look(d)
 		found = fmt.Sprintf("%+v", d.found)
-		if !strings.Contains(found, `8 wait behind message m0 of the key "k", which is retried at`) ||
+		if !strings.Contains(found, `8 waiting behind message m0 of the key "k", which is retried at`) ||
 			!strings.Contains(found, "pawl messages run m0") {
 			t.Error(found)
 		}
 	})
+}
+
+// TestDoctorCallsNoLostHandlerHanging: a lease that has ended has no handler any more.
+func TestDoctorCallsNoLostHandlerHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Config{})
+		defer func() { _ = s.Close() }()
+		now := time.Now()
+		topic := &store.TopicStats{Topic: store.Topic{Name: "t"}, Leased: 1}
+		for until, hangs := range map[time.Duration]bool{time.Minute: true, -time.Minute: false} {
+			d := &Doctor{}
+			lease := &store.LeaseRecord{Owner: "w", StartedAt: now.Add(-4 * time.Minute), Until: now.Add(until),
+				Deadline: now.Add(time.Minute)}
+			one := listed{record: store.Record{Message: pawl.Message{ID: "m"}, Lease: lease}}
+			if err := d.hung(t.Context(), s, one, topic); err != nil || (len(d.found) > 0) != hangs {
+				t.Errorf("a lease that ends in %v: %+v, %v", until, d.found, err)
+			}
+		}
+	})
+}
+
+// listed lists one record.
+type listed struct {
+	store.Inspector
+	record store.Record
+}
+
+func (l listed) List(context.Context, store.Filter) iter.Seq2[store.Record, error] {
+	return func(yield func(store.Record, error) bool) { yield(l.record, nil) }
 }

@@ -344,7 +344,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	moved := d.moved(t)
 	if t.Paused != nil && !moved {
 		d.tell("PawlTopicPaused", check, Worth, "pawl topics resume "+t.Name,
-			"paused by %s since %s%s; %d wait",
+			"paused by %s since %s%s; %d waiting",
 			t.Paused.By, operate.UTC(t.Paused.Since), operate.Because(t.Paused.Reason), t.Waiting)
 	}
 	const slow = "more workers or concurrency; `pawl workers ls` shows what limits them, `pawl explain ID` what holds one up"
@@ -355,8 +355,8 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 		if t.OldestWaiting < unservedFor {
 			v = Worth
 		}
-		d.tell("PawlTopicUnserved", check, v, "start a worker: pawl work "+t.Name+" --exec CMD, or `pawl up`",
-			"%d wait, the oldest for %v, and no worker is known to process them", t.Waiting, oldest)
+		d.tell("PawlTopicUnserved", check, v, operate.StartWorker(t.Name),
+			"%d waiting, the oldest for %v, and no worker is known to serve the topic", t.Waiting, oldest)
 	case t.Paused != nil: // that is why they wait
 	case d.backlog(ctx, s, t): // its findings say what holds them up
 	case t.OldestWaiting > oldestWarn:
@@ -368,10 +368,10 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 			"%d dead letter%s", t.Dead, plural(t.Dead))
 	}
 	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
-		d.say(check, Unknown, "", "%d wait; whether a worker serves them is unknown", t.Waiting)
+		d.say(check, Unknown, "", "%d waiting; whether a worker serves the topic is unknown", t.Waiting)
 	}
 	if len(d.found) == before {
-		d.say(check, Well, "", "%d wait, %d are delayed, %d are worked on, no dead letters", t.Waiting, t.Delayed,
+		d.say(check, Well, "", "%d waiting, %d delayed, %d leased, no dead letters", t.Waiting, t.Delayed,
 			t.Leased)
 	}
 }

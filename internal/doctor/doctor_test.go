@@ -31,9 +31,9 @@ func TestDoctorSaysAllOfATopic(t *testing.T) {
 		want  []string
 	}{
 		"all": {store.TopicStats{Waiting: 3, Dead: 2, Paused: pause},
-			[]string{"paused by ann", "no worker is known to process them", "2 dead letters"}},
+			[]string{"paused by ann", "no worker is known to serve the topic", "2 dead letters"}},
 		"no worker, dead": {store.TopicStats{Waiting: 3, Dead: 2},
-			[]string{"no worker is known to process them", "2 dead letters"}},
+			[]string{"no worker is known to serve the topic", "2 dead letters"}},
 		"paused, dead": {store.TopicStats{Dead: 2, Paused: pause}, []string{"paused by ann", "2 dead letters"}},
 		"slow, dead": {store.TopicStats{Waiting: 1, Leased: 1, Dead: 2, OldestWaiting: 2 * time.Hour},
 			[]string{"waiting for 2h0m0s", "2 dead letters"}},

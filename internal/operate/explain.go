@@ -305,17 +305,17 @@ func (x *explaining) unpaused(ctx context.Context, i store.Inspector, topic *sto
 		return x.limited(ctx, i, topic, service, visible)
 	case service.none():
 		x.say(SituationReady, visible,
-			"nothing is in its way, but no worker is known to serve the topic; %d wait in its topic, %d are worked on",
+			"nothing is in its way, but no worker is known to serve the topic; its topic has %d waiting, %d leased",
 			topic.Waiting, topic.Leased)
 	case x.blind():
 		x.say(SituationReady, visible,
 			"nothing that can be seen from here is in its way; another process may work on it, or retry it later: "+
-				"this store does not tell what other processes hold; %d wait in its topic, %d are worked on",
+				"this store does not tell what other processes hold; its topic has %d waiting, %d leased",
 			topic.Waiting, topic.Leased)
 		x.then(time.Time{}, "the worker that has its lane processes it, unless one is doing so already")
 	default:
 		x.say(SituationReady, visible,
-			"nothing is in its way: it waits for a worker with room; %d wait in its topic, %d are worked on",
+			"nothing is in its way: it waits for a worker with room; its topic has %d waiting, %d leased",
 			topic.Waiting, topic.Leased)
 	}
 	if service.none() {
@@ -331,17 +331,22 @@ func (x *explaining) blind() bool {
 
 // unserved says that no worker is known, and how to start one.
 func (x *explaining) unserved() {
-	start := "pawl work " + x.record.Topic + " --exec CMD, or `pawl up`"
+	start := StartWorker(x.record.Topic)
 	switch x.Situation {
 	case SituationReady:
-		x.then(time.Time{}, "start a worker: "+start)
+		x.then(time.Time{}, start)
 	case SituationBehind:
 		x.Why += "; and no worker is known to serve the topic"
-		x.Next.Action += "; for that, start a worker: " + start
+		x.Next.Action += "; for that, " + start
 	default:
 		x.Why += "; but no worker is known to serve the topic"
-		x.then(time.Time{}, "start a worker: "+start)
+		x.then(time.Time{}, start)
 	}
+}
+
+// StartWorker says how to start a worker of a topic.
+func StartWorker(topic string) string {
+	return "start a worker: pawl work " + topic + " --exec CMD, `pawl up`, or your own program"
 }
 
 // limited says which limit keeps it back and, of a plain rate, about how long.
@@ -349,7 +354,7 @@ func (x *explaining) limited(ctx context.Context, i store.Inspector, topic *stor
 	visible time.Time) error {
 	x.Limit = &by.limit
 	x.say(SituationLimited, visible,
-		"limit %q holds its topic back in %s, and in every other worker; %d wait in its topic, %d are worked on",
+		"limit %q holds its topic back in %s, and in every other worker; its topic has %d waiting, %d leased",
 		by.limit, by.owner, topic.Waiting, topic.Leased)
 	x.then(time.Time{}, "a worker begins it when the limit allows, by its rank")
 	if by.perSecond <= 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// TestExplainSaysThatDeathsPutSolitudeOff: where workers die again and again, a message
+// TestExplainSaysThatDeathsPutRunningAloneOff: where workers die again and again, a message
 // that is to be carried out alone waits, and explain says until when.
-func TestExplainSaysThatDeathsPutSolitudeOff(t *testing.T) {
+func TestExplainSaysThatDeathsPutRunningAloneOff(t *testing.T) {
 	e := newExplained(t)
 	e.append(pawl.Message{ID: "x"})
 	e.rescued(4)

@@ -104,7 +104,7 @@ var oneKey = []byte("k")
 
 var situations = []situation{
 	{"ready", func(e *explained) { e.append(pawl.Message{ID: "x"}) },
-		store.Waiting, SituationReady, []string{"waits for a worker with room", "1 wait"}, "claims it", ""},
+		store.Waiting, SituationReady, []string{"waits for a worker with room", "1 waiting"}, "claims it", ""},
 	{"behind one that is worked on", func(e *explained) {
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
 		e.claim(store.Lease{})

@@ -88,7 +88,7 @@ func registered(ctx context.Context, entries store.Shared) (found map[string]*Wo
 }
 
 // with returns the one worker that two registrations with the same owner make: of several
-// dispatchers of a program, all topics; of one that was started anew, the living.
+// dispatchers of a program, all topics; of one that was started again, the living.
 func (w *Worker) with(other *Worker) *Worker {
 	switch {
 	case other == nil || *w.Alive && !*other.Alive:
