@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +10,11 @@ import (
 	"github.com/pawl-dev/pawl"
 )
 
-// Send appends messages to s under a fresh batch id and returns an error for whatever
-// was not stored: nil means that every message is stored, or a duplicate of one that
-// was stored before. The error names each message by its index; errors.Is and errors.As
-// find the causes ([pawl.InvalidError], [ErrUnavailable], [ErrUnknown] …). Messages
-// that it does not name were stored.
+// Send appends messages to s under a fresh batch id and returns an error for the messages
+// that were not stored: nil means that each is stored, or is a duplicate of an earlier one.
+// The error names each message by its index; errors.Is and errors.As find the causes
+// ([pawl.InvalidError], [ErrUnavailable], [ErrUnknown] …). Messages that it does not name
+// were stored.
 //
 // It is the short form of Append for a caller that does not repeat calls. One that does
 // gives the messages ids, or keeps the batch and calls Append.
@@ -75,7 +76,7 @@ func sent(msgs []pawl.Message, receipts []Receipt, err error) error {
 	var errs []error
 	for i, r := range Answers(len(msgs), receipts, err) {
 		if r.Err != nil {
-			errs = append(errs, fmt.Errorf("message %d (%s): %w", i, msgs[i].Topic, r.Err))
+			errs = append(errs, fmt.Errorf("message %d (%s): %w", i, cmp.Or(msgs[i].Topic, "no topic"), r.Err))
 		}
 	}
 	if len(errs) == 0 {

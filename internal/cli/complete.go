@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"iter"
 	"strings"
 	"time"
 
@@ -12,16 +11,16 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-const (
-	mostCompleted = 50
-	completeTime  = 2 * time.Second // nobody waits for longer with a finger on the key
-)
+const completeTime = 2 * time.Second // nobody waits for longer with a finger on the key
 
-// completeArguments lets a shell complete the arguments of the commands below c: topics, ids of messages and of dead
-// letters, as their usage names them.
+// completeArguments lets a shell complete the arguments of the commands below c: topics, workers, ids of messages and
+// of dead letters, as their usage names them. It completes --topic as well.
 func (s *session) completeArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		s.completeArguments(sub)
+	}
+	if c.Flags().Lookup("topic") != nil {
+		_ = c.RegisterFlagCompletionFunc("topic", s.complete(operate.TopicsLike)) // it fails for no flag that is there
 	}
 	if c.ValidArgsFunction != nil || len(c.ValidArgs) > 0 {
 		return
@@ -29,20 +28,30 @@ func (s *session) completeArguments(c *cobra.Command) {
 	var find func(context.Context, store.Store, string) []string
 	switch _, arguments, _ := strings.Cut(c.Use, " "); {
 	case strings.Contains(arguments, "TOPIC"):
-		find = topicsLike
+		find = operate.TopicsLike
+	case strings.Contains(arguments, "WORKER"):
+		find = operate.WorkersLike
 	case arguments == "NAME" && strings.HasPrefix(c.CommandPath(), "pawl pipelines "):
-		find = pipelinesLike
+		find = operate.PipelinesLike
 	case strings.Contains(arguments, "ID") && strings.HasPrefix(c.CommandPath(), "pawl dead "):
-		find = deadLike
+		find = operate.DeadLike
 	case strings.Contains(arguments, "ID") && !strings.HasPrefix(c.CommandPath(), "pawl operations "):
-		find = messagesLike
+		find = operate.MessagesLike
 	default:
 		return
 	}
+	complete := s.complete(find)
 	c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if !strings.Contains(c.Use, "…") && len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
+		return complete(c, args, begun)
+	}
+}
+
+// complete makes a completion of what find finds in the store.
+func (s *session) complete(find func(context.Context, store.Store, string) []string) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(c.Context(), completeTime)
 		defer cancel()
 		opened, err := s.open(ctx)
@@ -51,56 +60,4 @@ func (s *session) completeArguments(c *cobra.Command) {
 		}
 		return find(ctx, opened, begun), cobra.ShellCompDirectiveNoFileComp
 	}
-}
-
-func topicsLike(ctx context.Context, opened store.Store, begun string) (names []string) {
-	topics, ok := store.As[store.Topics](opened)
-	if !ok {
-		return nil
-	}
-	stats, _ := topics.Stats(ctx)
-	for i := range stats {
-		if strings.HasPrefix(stats[i].Name, begun) {
-			names = append(names, stats[i].Name)
-		}
-	}
-	return names
-}
-
-func pipelinesLike(ctx context.Context, opened store.Store, begun string) (names []string) {
-	all, _ := operate.Pipelines(ctx, opened)
-	for i := range all {
-		if strings.HasPrefix(all[i].Name, begun) {
-			names = append(names, all[i].Name)
-		}
-	}
-	return names
-}
-
-func messagesLike(ctx context.Context, opened store.Store, begun string) []string {
-	l, ok := store.As[store.Inspector](opened)
-	if !ok {
-		return nil
-	}
-	return append(idsLike(l.List(ctx, store.Filter{}), begun), deadLike(ctx, opened, begun)...)
-}
-
-func deadLike(ctx context.Context, opened store.Store, begun string) []string {
-	d, ok := store.As[store.DeadLetters](opened)
-	if !ok {
-		return nil
-	}
-	return idsLike(d.Dead(ctx, store.DeadFilter{Brief: true}), begun)
-}
-
-func idsLike(records iter.Seq2[store.Record, error], begun string) (ids []string) {
-	for r, err := range records {
-		if err != nil || len(ids) == mostCompleted {
-			break
-		}
-		if strings.HasPrefix(r.ID, begun) {
-			ids = append(ids, r.ID+"\t"+r.Topic)
-		}
-	}
-	return ids
 }

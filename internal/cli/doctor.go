@@ -131,7 +131,7 @@ func (s *session) findings(found []doctor.Finding) error {
 	}
 	l := s.list("CHECK")
 	for _, f := range found {
-		f.Detail = s.redactor.Redact(f.Detail)
+		f.Detail, f.Fix = s.redactor.Redact(f.Detail), s.here(f.Fix)
 		if s.output != formatTable {
 			l.add(f, "")
 			continue

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/open"
@@ -90,8 +93,38 @@ func (s *session) end(err error) int {
 		why = errors.New("see above")
 	}
 	s.complain("  why:  ", why.Error())
-	s.complain("  next: ", next)
+	s.complain("  next: ", s.here(next))
 	return code
+}
+
+// commandIn finds commands of Pawl in a text.
+var commandIn = regexp.MustCompile(`\bpawl [a-z]+( [a-z-]+)*( --help)?`)
+
+// here makes the commands of a hint work as they stand: with the store or the configuration that this one was given.
+func (s *session) here(hint string) string {
+	flag, value := " --store ", s.storeURL
+	if value == "" {
+		flag, value = " --config ", s.configPath
+	}
+	if value == "" || redact.URL(value) != value { // a password is not printed
+		return hint
+	}
+	if strings.ContainsAny(value, " &?*$;") {
+		value = "'" + value + "'"
+	}
+	return commandIn.ReplaceAllStringFunc(hint, func(command string) string {
+		if without(command) || strings.HasSuffix(command, " --help") {
+			return command
+		}
+		return "pawl" + flag + value + strings.TrimPrefix(command, "pawl")
+	})
+}
+
+// without reports whether a command has no use for a store.
+func without(command string) bool {
+	return slices.ContainsFunc(append([]string{"pawl help"}, storeless...), func(c string) bool {
+		return strings.HasPrefix(command, c)
+	})
 }
 
 // complain prints a line of an error; where it has several, the others follow

@@ -26,3 +26,22 @@ func TestNextStepIsThatOfTheFolderOfBlobs(t *testing.T) {
 		}
 	}
 }
+
+// TestHintsWorkAsTheyStand: the commands of a hint are given the store or the configuration of the command itself.
+func TestHintsWorkAsTheyStand(t *testing.T) {
+	hint := "run `pawl topics ls`, or `pawl stores`, or pawl dead show ID; `pawl topics ls --help` has the flags"
+	for _, c := range []struct{ store, config, want string }{
+		{"", "", hint},
+		{"", "x.yaml", "run `pawl --config x.yaml topics ls`, or `pawl stores`, or pawl --config x.yaml dead show ID; " +
+			"`pawl topics ls --help` has the flags"},
+		{"sqlite:x.db?a=b", "x.yaml",
+			"run `pawl --store 'sqlite:x.db?a=b' topics ls`, or `pawl stores`, or pawl --store 'sqlite:x.db?a=b' dead show ID; " +
+				"`pawl topics ls --help` has the flags"},
+		{"postgres://ann:secret@host/db", "", hint},
+	} {
+		s := &session{storeURL: c.store, configPath: c.config}
+		if got := s.here(hint); got != c.want {
+			t.Errorf("with store %q and configuration %q:\n%s\nwant\n%s", c.store, c.config, got, c.want)
+		}
+	}
+}

@@ -40,10 +40,10 @@ func (s *session) messagesLs() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List messages", Args: count(0, 0, "flags only"),
 		Long: `Lists messages that are waiting, delayed or leased, by topic and rank. The first one
-is not always processed next: within a key, what was appended first comes first,
-whatever the ranks; see ` + "`pawl peek`" + `. With --state dead it lists dead letters, the
-oldest first; ` + "`pawl dead ls`" + ` says more about those. With --state acked it lists what
-is done, in topics that retain it (` + "`pawl topics set TOPIC --retain D`" + `).
+is not always processed next: within a key, the message that was appended first comes
+first, even if another one has a better rank; see ` + "`pawl peek`" + `. With --state dead it lists
+dead letters, the oldest first; ` + "`pawl dead ls`" + ` shows more of them. With --state acked it
+lists acked messages of topics that retain them (` + "`pawl topics set TOPIC --retain D`" + `).
 
 A table shows the first 100; -o json and -o jsonl have all, unless --limit says
 otherwise. With --group-by it counts all of them instead.`,
@@ -129,7 +129,11 @@ func (s *session) listMessages(ctx context.Context, f *messageFilter) error {
 	if f.group != "" {
 		return s.groupMessages(records, f.group)
 	}
-	return s.printMessages(records, "no such messages")
+	empty := "no such messages"
+	if f.state == string(store.Acked) {
+		empty = "no such messages: a topic keeps acked ones after `pawl topics set TOPIC --retain 24h`"
+	}
+	return s.printMessages(records, empty)
 }
 
 // messageGroup is how many messages have a key, or a value of a header, as JSON.
@@ -197,8 +201,8 @@ func (s *session) printMessages(records func(func(store.Record, error) bool), em
 func (s *session) messagesShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ID", Short: "Show everything about a message", Args: count(1, 1, "one id"),
-		Long: `Shows a message in whatever state it is, with its body, why it is where it is, and the
-attempts so far. An acked message is gone, unless its topic retains.`,
+		Long: `Shows a message in any state, with its body, the reason of its state, and the attempts so
+far. An acked message is gone, unless its topic retains it.`,
 		Example: `  id=$(pawl send mail "hello"); pawl messages show $id
   pawl messages show $(pawl send mail "hello") -o json`,
 		RunE: s.withID("show a message", func(ctx context.Context, i store.Inspector, id string) error {
@@ -398,6 +402,7 @@ skipped or missed.`,
 			if err := s.findTrace(&x.Trace, id); err != nil {
 				return err
 			}
+			x.Next.Action = s.here(x.Next.Action)
 			return s.one(x, func(w io.Writer) { describeWhy(w, x) })
 		}),
 	}

@@ -125,7 +125,7 @@ func (l *list) end(empty string, args ...any) error {
 	case l.err != nil:
 		return l.err
 	case l.n == 0 && (l.table != nil || l.s.inside != nil):
-		l.s.note(empty, args...)
+		l.s.note("%s", l.s.here(fmt.Sprintf(empty, args...)))
 	case l.table != nil:
 		if err := l.table.Flush(); err != nil {
 			return err
