@@ -66,7 +66,7 @@ func (l *live) takePause(e store.Entry) {
 
 func (l *live) takeRecord(e store.Entry) {
 	l.record, l.version, l.loaded, l.next = record{}, e.Version, true, time.Time{}
-	_ = json.Unmarshal(e.Value, &l.record) // what cannot be read begins anew
+	_ = json.Unmarshal(e.Value, &l.record) // what cannot be read begins again
 }
 
 func (l *live) status(now time.Time) Status {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// How often a board is drawn anew, and how often its plain line is written where there is no terminal.
+// How often a board is redrawn, and how often its plain line is written where there is no terminal.
 const (
 	boardEvery = 250 * time.Millisecond
 	lineEvery  = 10 * time.Second

@@ -17,10 +17,9 @@ func (s *session) bench() *cobra.Command {
 	var per rate
 	cmd := &cobra.Command{
 		Use: "bench [append|work|both]…", Short: "Measure your store", Args: count(0, 3, "arms"),
-		Long: `Measures how fast messages are appended, how fast a worker processes what was appended
-before, and both at the same time, on the given store. Without arguments it does all
-three. It uses a topic of its own, ` + bench.Topic + `, and removes
-what it left there.
+		Long: `Measures how fast messages are appended, how fast a worker processes messages that were
+appended before, and both at the same time, on the given store. Without arguments it does
+all three. It uses a topic of its own, ` + bench.Topic + `, and removes its messages afterwards.
 
 The percentiles are those of a call of append, and for both of the time from
 append to the start of the handler; with --rate that is the time to pick up.`,

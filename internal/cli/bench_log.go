@@ -27,7 +27,7 @@ func (s *session) benchLog() *cobra.Command {
 	f := logBenchFlags{per: rate{perSecond: 314_152}}
 	c := &cobra.Command{
 		Use: "log", Short: "Measure the way of log records to their sinks", Args: count(0, 0, "flags only"),
-		Long: `Logs records from several producers, at a rate, to one or more sinks, and tells how many
+		Long: `Logs records from several producers, at a rate, to one or more sinks, and prints how many
 each sink wrote and dropped, how many waited at most, and how long a call took at the
 99th percentile. Each record is either written or dropped; both are counted.
 

@@ -30,8 +30,8 @@ func (s *session) cancel() *cobra.Command {
 		Long: `Removes messages that are waiting or delayed, by id or selected by flags. A leased message
 is being processed, and a dead letter is discarded with ` + "`pawl dead discard`" + `: both are
 refused. Selected by flags, or more than 100, it asks first, unless --yes is given;
---dry-run prints the plan. What is taken up while it runs is refused, and the exit code
-is 3.`,
+--dry-run prints the plan. Messages that a worker begins meanwhile are refused, and the
+exit code is 3.`,
 		Example: `  pawl cancel $(pawl send mail "a mistake")
   pawl send mail "no" | xargs pawl cancel
   pawl cancel --topic mail --key customer-7 --dry-run
@@ -210,10 +210,10 @@ a message, the others that its worker holds of the same key go back as well.
 
 A worker that is dead or hangs loses its messages anyway, when the lease or the hard
 deadline ends: use this if you cannot wait. A message is stuck if a worker has held it for
-longer than half of what the topic's deadline allows, as ` + "`pawl topics ls`" + ` counts it.
+longer than half of the topic's deadline, as ` + "`pawl topics ls`" + ` counts it.
 
-Selected by flags, it asks first, unless --yes is given; --dry-run prints the plan. What
-is settled while it runs is refused, and the exit code is 3.`,
+Selected by flags, it asks first, unless --yes is given; --dry-run prints the plan.
+Messages that are settled meanwhile are refused, and the exit code is 3.`,
 		Example: `  pawl reclaim --stuck --dry-run
   pawl reclaim --topic mail --older-than 1m --yes
   pawl reclaim --owner host/4711/abc --yes`,

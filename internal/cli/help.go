@@ -33,15 +33,15 @@ line and starts at once, however long the list is.
   bodies     "body", a string, if they are valid UTF-8; else "body_base64"
   keys       "key", a string, or null; if it is not valid UTF-8, null and "key_base64"
 
-What is missing is null. Payloads are never parsed as JSON: a number in one comes out
+A missing value is null. Payloads are never parsed as JSON: a number in one comes out
 exactly as it went in.
 
 pawl explain has, in addition to id, topic, key, state, situation, why, since,
 history, next and blocked_by (the message that holds its lane up; for a parked dead
 letter, the one that it waited behind):
 
-  cause        {code, by}: appended, replayed, released (by: the words of whoever gave it
-               back) or limited (by: the limit); null after a failure, see history
+  cause        {code, by}: appended, replayed, released (by: the reason that the
+               handler gave) or limited (by: the limit); null after a failure, see history
   lane         {before, more}: how many of its key must end before it, at most 1000;
                more: there are that many at least
   pause        {since, until, by, reason} of its topic

@@ -147,7 +147,7 @@ func (s *session) skip() *cobra.Command {
 		Use: "skip ID", Short: "Skip a stuck message: move it to the dead letters",
 		Args: count(1, 1, "one id, or a topic with --partition"),
 		Long: `Moves a message that is not done to the dead letters, where it can be inspected, edited and
-replayed; what waits behind it, of its key, goes on at once. Nothing is lost. If a worker
+replayed; later messages of its key go on at once. Nothing is lost. If a worker
 has the message, its verdict is refused from then on.
 
 Over Kafka, messages are named by topic, partition and offset: without an offset, it is

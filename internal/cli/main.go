@@ -142,7 +142,7 @@ func (s *session) versionCommand() *cobra.Command {
 	var legal bool
 	c := &cobra.Command{
 		Use: "version", Short: "Print the version", Args: count(0, 0, "nothing"),
-		Long: `Prints the version of this binary, what it was built from and with. With --licenses it
+		Long: `Prints the version of this binary, its commit and its compiler. With --licenses it
 prints the licences of everything that is linked into it instead.`,
 		Example: `  pawl version
   pawl version -o json

@@ -16,8 +16,8 @@ import (
 
 func (s *session) operationsCommand() *cobra.Command {
 	return noun("operations", "Replays, discards and the like: list, show, pause, cancel, resume",
-		`A replay, discard, resolving or reopening of dead letters is an operation. It is kept in the store with
-how far it is, so that it can be followed, stopped and resumed from any process.`,
+		`A replay, discard, resolving or reopening of dead letters is an operation. The store keeps
+it with its progress, so that it can be followed, stopped and resumed from any process.`,
 		s.operationsLs(), s.operationsShow(), s.operationsAsk("pause", operate.Paused),
 		s.operationsAsk("cancel", operate.Cancelled), s.operationsResume())
 }
@@ -180,7 +180,7 @@ func (s *session) operationsAsk(verb, to string) *cobra.Command {
 waits for that. ` + "`pawl operations resume`" + ` goes on.`},
 		"cancel": {"End an operation for good",
 			`Asks the process that runs an operation to stop after the current dead letter, and
-waits for that. What is done stays done; what is left stays dead.`},
+waits for that. Finished letters stay as they are; the others stay dead.`},
 	}
 	return &cobra.Command{
 		Use: verb + " ID", Short: texts[verb].short, Args: count(1, 1, "one id"), Long: texts[verb].long,
@@ -208,7 +208,7 @@ func (s *session) operationsResume() *cobra.Command {
 	return &cobra.Command{
 		Use: "resume ID", Short: "Go on with an operation", Args: count(1, 1, "one id"),
 		Long: `Continues, in this process, an operation that was paused or failed, or whose process
-was killed. What is done is not done again. While another process runs the operation,
+was killed. Finished letters are not touched again. While another process runs the operation,
 the command is refused with exit code 5; it may wait for five seconds to be sure.`,
 		Example: `  pawl dead replay --topic mail --rate 1/s -q & sleep 1; id=$(pawl operations ls --status running -o jsonl | sed -n '1s/.*"id":"\([^"]*\)".*/\1/p'); pawl operations pause $id -q; wait; pawl operations resume $id`,
 		RunE: s.withOperations(func(ctx context.Context, ops *operate.Operations, id string) error {
@@ -234,8 +234,8 @@ func (s *session) audit(ctx context.Context, a operate.AuditEntry) error {
 
 func (s *session) auditCommand() *cobra.Command {
 	return noun("audit", "What was changed, by whom, and why",
-		`Every command that changes something but sends no message leaves an entry: who,
-when, what it was about, and what became of it.`, s.auditLs())
+		`Every command that changes something but sends no message leaves an entry: who, when,
+what, and with which result.`, s.auditLs())
 }
 
 func (s *session) auditLs() *cobra.Command {

@@ -37,9 +37,9 @@ type capabilityInfo struct {
 func (s *session) stores() *cobra.Command {
 	return &cobra.Command{
 		Use: "stores", Short: "Show what each kind of store can do", Args: count(0, 0, "nothing"),
-		Long: `Shows every kind of store with its URL, what "stored" means there, and which of
-Pawl's promises it keeps: yes, differently (with a note), or not at all. It opens
-none.`,
+		Long: `Shows every kind of store with its URL, the meaning of "stored" there, and which of
+Pawl's promises it keeps: yes, differently (with a note), or not at all. It opens no
+store.`,
 		Example: `  pawl stores
   pawl stores -o json`,
 		RunE: func(*cobra.Command, []string) error {
@@ -233,9 +233,9 @@ type granter interface {
 
 func (s *session) migrateGrants() *cobra.Command {
 	return &cobra.Command{
-		Use: "grants ROLE", Short: "Print what lets a database role call pawl_send", Args: count(1, 1, "a role"),
-		Long: "Prints the GRANT statements with which a role of the database appends by SQL, in its own transactions,\n" +
-			"and can do nothing else with the store. It changes nothing: give them to psql. PostgreSQL only.",
+		Use: "grants ROLE", Short: "Print the grants that let a database role call pawl_send", Args: count(1, 1, "a role"),
+		Long: "Prints the GRANT statements with which a role of the database can append by SQL, in its own\n" +
+			"transactions, and do nothing else with the store. It changes nothing: give them to psql. PostgreSQL only.",
 		Example: `  pawl migrate grants shop   # needs PostgreSQL
   pawl migrate grants shop | psql "$DATABASE_URL"   # needs PostgreSQL`,
 		RunE: func(c *cobra.Command, args []string) error {

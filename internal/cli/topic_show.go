@@ -17,8 +17,8 @@ func (s *session) topicsShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show TOPIC", Short: "Show everything about a topic", Args: count(1, 1, "one topic"),
 		Long: `Shows the settings of a topic and where each comes from (the default, a worker that
-declares it, or who set it and when), its figures, who paused it, what operators have set
-about retries, and which workers serve it.`,
+declares it, or a person who set it, and when), its figures, who paused it, the retries
+that operators have set, and which workers serve it.`,
 		Example: `  pawl topics show mail`,
 		RunE: with(s, "show a topic", func(c *cobra.Command, args []string, topics store.Topics) error {
 			t, err := operate.ShowTopic(c.Context(), s.opened, topics, args[0])

@@ -29,10 +29,10 @@ func (s *session) topicsLs() *cobra.Command {
 		Use: "ls [TOPIC…]", Short: "List topics with their figures", Args: count(0, -1, "topics"),
 		Long: `Lists all topics, or those named: how many messages are waiting, delayed, leased and
 dead, how long the oldest has been waiting, when one was last acked, and totals since
-the topic was created. Stuck are those of the leased whose worker has had them for longer
-than half of the topic's deadline: ` + "`pawl reclaim --stuck`" + ` takes them back. Of a topic
-with a maximum of waiting messages that is shown, too, and when it is full. It counts
-messages, so do not run it too often on a large store.`,
+the topic was created. A leased message is stuck if its worker has had it for longer than
+half of the topic's deadline: ` + "`pawl reclaim --stuck`" + ` takes it back. A maximum of waiting
+messages is shown, too, and whether the topic is full. The command counts messages, so do
+not run it too often on a large store.`,
 		Example: `  pawl topics ls
   pawl topics ls -o json`,
 		RunE: with(s, "list topics", func(c *cobra.Command, args []string, topics store.Topics) error {
@@ -94,8 +94,8 @@ func (s *session) topicsPause() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "pause TOPIC", Short: "Stop handing out the messages of a topic", Args: count(1, 1, "one topic"),
-		Long: `Stops claims of a topic in every process, within two seconds; what is leased
-continues. Messages can be appended as before. The pause lasts until the topic is
+		Long: `Stops claims of a topic in every process, within two seconds; leased messages
+continue. Messages can be appended as before. The pause lasts until the topic is
 resumed, or as long as --for says.`,
 		Example: `  pawl topics pause mail --reason "the server is being moved"
   pawl topics pause mail --for 10m`,
@@ -197,19 +197,20 @@ func (s *session) topicsSet() *cobra.Command {
 	c := &cobra.Command{
 		Use: "set TOPIC", Short: "Show or change a topic's settings", Args: count(1, 1, "one topic"),
 		Long: `Changes settings of a topic, which is created if it does not exist; without flags it
-shows them. A worker or a daemon that states a setting changes it again when it starts;
-pawl audit ls tells. --order and --retry can change only while the topic has no messages
-except dead letters. With --if-version it changes nothing if somebody else has changed
-the settings since.
+shows them. A worker or a daemon that declares a setting changes it again when it starts;
+` + "`pawl audit ls`" + ` shows that. --order and --retry can change only while the topic has no
+messages except dead letters. With --if-version it changes nothing if somebody else has
+changed the settings since.
 
-With --max-waiting an append is refused while so many messages are waiting or delayed, by
-figures that are a second old at most; the error says when to try again. What handlers
-emit is never refused, nor what is retried or replayed. Kafka refuses this setting.
+With --max-waiting an append is refused while at least that many messages are waiting or
+delayed, by figures that are a second old at most; the error says when to try again.
+Messages that handlers emit are never refused, nor retried or replayed ones. Kafka refuses
+this setting.
 
 --retry-for, --retry-attempts, --backoff-base and --backoff-max say how failures are
-retried, before pawl.yaml and programs, until they are set to 0. Running workers follow
-within two seconds, with the next failure of each message. They change neither the rules
-of pipelines nor that permanent failures are not retried.`,
+retried. They override pawl.yaml and programs until they are set to 0. Running workers
+follow within two seconds, with the next failure of each message. The flags do not change
+the rules of pipelines, and permanent failures are still not retried.`,
 		Example: `  pawl topics set mail --order key --deadline 2m
   pawl topics set mail --park --retain 1d
   pawl topics set fetch --retry tail
@@ -346,7 +347,7 @@ func (s *session) topicsRm() *cobra.Command {
 		Long: `Removes a topic that is not used any more: settings, pause, figures, and the acked
 messages that it retains. It is refused while a worker serves the topic or holds a message
 of it, and while it has messages or dead letters, unless --force is given: then those are
-removed, too, for good. It asks first, unless --yes is given; --dry-run says what would go.
+removed, too, for good. It asks first, unless --yes is given; --dry-run prints the plan.
 
 A message sent to the topic creates it again, with default settings. Unique keys that
 outlive their message are remembered until they expire.`,

@@ -22,8 +22,8 @@ func (s *session) traffic() *cobra.Command {
 		`Moves topics from one store (--store) to another one (--mirror, PAWL_MIRROR, or
 mirror: in the configuration file), while they are in use: copy, compare, cut over;
 and roll back. Every process that appends or works needs the same --mirror, before
-the first step; what becomes of a topic is kept in the state of the old store, so that
-they all agree.
+the first step; the stage of a topic is kept in the state of the old store, so that they
+all agree.
 
   pawl traffic mirror TOPIC     the old store is in charge; a copy goes to the new one
   pawl traffic compare TOPIC    see whether they differ
@@ -32,7 +32,7 @@ they all agree.
   pawl traffic stop TOPIC       no more copies
 
 Until the cut-over, nothing except these copies may be appended to the topic in the new store.
-docs/traffic.md says what is preserved, and what to check.`,
+docs/traffic.md describes which properties are preserved, and what to check.`,
 		s.trafficMirror(), s.trafficStatus(), s.trafficCompare(), s.trafficCutOver(), s.trafficRollBack(),
 		s.trafficStop())
 }
@@ -71,9 +71,9 @@ func (s *session) openTraffic(ctx context.Context) (*migrate.Traffic, error) {
 
 func (s *session) trafficMirror() *cobra.Command {
 	return &cobra.Command{
-		Use: "mirror TOPIC…", Short: "Copy what is appended to topics into the new store", Args: count(1, -1, "topics"),
-		Long: `Lets every process that has the same --mirror copy, from now on, what it appends to
-these topics: with the same ids, keys, bodies, headers and priorities, in the order of
+		Use: "mirror TOPIC…", Short: "Copy new messages of topics into the new store", Args: count(1, -1, "topics"),
+		Long: `From now on, every process that has the same --mirror copies the messages that it appends
+to these topics: with the same ids, keys, bodies, headers and priorities, in the order of
 each key. The old store stays in charge, and never waits for the new one. A topic gets
 the same settings in the new store, and must be empty there.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
@@ -120,7 +120,7 @@ func (s *session) changeTraffic(ctx context.Context, verb string, topics []strin
 func (s *session) trafficStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status [TOPIC…]", Short: "Show how far each topic has moved", Args: count(0, -1, "topics"),
-		Long: `Shows the stage of topics, what is not done in either store, and the progress of
+		Long: `Shows the stage of topics, the unfinished messages in either store, and the progress of
 copying: copies that wait, and messages without a copy. Exits with 7 if something is
 wrong.`,
 		Example: `  pawl traffic status --mirror sqlite:new.db
@@ -172,12 +172,12 @@ func (s *session) trafficCompare() *cobra.Command {
 	wait := duration(30 * time.Second)
 	c := &cobra.Command{
 		Use: "compare TOPIC…", Short: "Compare the copies of topics with the originals", Args: count(1, -1, "topics"),
-		Long: `Compares, by key, what is not done in the old store with the copies in the new one:
+		Long: `Compares, by key, the unfinished messages of the old store with the copies in the new one:
 missing, out of order, different. Exits with 7 if there are differences.
 
 When an original is done in the old store, its copy is consumed in the new one,
-without processing it; so both have the same backlog. What is done in the old store
-can be compared only if the topic retains it (pawl topics set --retain). --dry-run
+without processing it; so both have the same backlog. Finished messages of the old store
+can be compared only if the topic retains them (pawl topics set --retain). --dry-run
 consumes nothing.`,
 		Example: `  pawl traffic mirror mail --mirror sqlite:new.db
   pawl traffic compare mail --mirror sqlite:new.db

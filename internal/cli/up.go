@@ -29,8 +29,9 @@ programs that keep running (pipe) or with a web service (http).
 
 A delivery is posted to a web service with its body; the rest is in headers: Pawl-Id
 Pawl-Topic Pawl-Key Pawl-Attempt Pawl-Last-Attempt Pawl-Deadline Pawl-Token Traceparent,
-and Pawl-Headers as JSON. The status is the verdict: 2xx ack; 429 and 503 with Retry-After release for that long;
-other 5xx retry; 4xx dead. The policy decides about everything except ack and release.
+and Pawl-Headers as JSON. The status is the verdict: 2xx ack; 429 and 503 with
+Retry-After release for that long; other 5xx retry; 4xx dead. The policy decides about
+everything except ack and release.
 
 The first SIGTERM or Ctrl-C drains, the second one ends at once. SIGHUP, and any
 change of the file, reloads it: overrides of the policy, limits, concurrency and the

@@ -66,16 +66,16 @@ delivery: {"id","topic","key","attempt","last_attempt","deadline","token","heade
 {"id","token","verdict":"ack|retry|dead|release"}, and optionally "reason","kind",
 "class":"transient|throttled|permanent","attrs":{name: value…},"after_seconds",
 "hold_seconds","emit":[message…]. Any other line on its stdout is taken for its log, as
-all of its stderr is. Answers may come in any order. Over Kafka a delivery has "log" as well: partition, offset,
-timestamp, null_body, and all headers. Messages of one key are handed over one at a
-time. A retry comes after after_seconds at the earliest, and later if the policy's
+all of its stderr is. Answers may come in any order. Over Kafka a delivery also has
+"log": partition, offset, timestamp, null_body, and all headers. Messages of one key are
+handed over one at a time. A retry comes after after_seconds at the earliest, and later if the policy's
 backoff is longer. A CMD that dies is started again; what it held is retried. If it
 held several, they are first handed over one by one, to find the one that kills it.
 
 Overrides of the policy in pawl.yaml apply here, too. --deadline and --order are
-settings of the topic, kept in the store: what a worker states holds for all of them,
-and the newest statement counts. A topic with messages keeps its order: a worker that
-states another does not start (exit code 5).`,
+settings of the topic, kept in the store: they hold for all workers, and the newest
+declaration counts. A topic with messages keeps its order: a worker with another one does
+not start (exit code 5).`,
 		Example: `  pawl send mail "hello"; pawl work mail --exec 'cat >> mail.txt' --until-empty
   pawl work mail --exec 'echo "no: $PAWL_ID" >&2; exit 65' --until-empty
   pawl work mail --pipe 'python3 -u worker.py' --concurrency 4   # runs until it is stopped`,
@@ -102,7 +102,7 @@ states another does not start (exit code 5).`,
 	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
 	_ = fl.SetAnnotation("concurrency", manual.DefaultAs, []string{"the number of processors"}) // the flag is there
 	fl.IntVar(&f.inFlight, "in-flight", 0,
-		"with --pipe: deliveries that a program holds at once, if it works on several (0: as many as it answers in 2 ms)")
+		"with --pipe: deliveries that a program holds at once (0: as many as it answers in 2 ms)")
 	fl.Var(&f.lease, "lease", "how long messages stay claimed if this process dies")
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most; a setting of the topic")
 	fl.Var(&f.limit, "limit", "claim no faster than this, such as 100/s or 30/m")
@@ -274,8 +274,8 @@ func (s *session) workersDrain() *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "drain WORKER", Short: "Ask a worker to end in good order", Args: count(1, 1, "one worker"),
-		Long: `Asks a worker to drain, as SIGTERM does: within five seconds it claims nothing more, what
-is running may finish, the rest is given back, and its process ends. A service manager
+		Long: `Asks a worker to drain, as SIGTERM does: within five seconds it claims nothing more,
+running work may finish, the rest is given back, and its process ends. A service manager
 that starts it again gets a new worker. A daemon ends with all of its topics.`,
 		Example: `  pawl workers drain "$(pawl workers ls -o json | jq -r '.[0].owner')" --reason "new kernel" # needs a worker`,
 		RunE: with(s, "drain a worker", func(c *cobra.Command, args []string, opened store.Store) error {
@@ -302,7 +302,7 @@ func (s *session) workersLs() *cobra.Command {
 holds it back, and how many messages it has been holding, and for how long.
 
 A worker registers itself and reports every few seconds, a program with the library as
-well. One that has not reported for 20 seconds counts as gone: what it holds is
+well. One that has not reported for 20 seconds counts as gone: its messages are
 claimable again when its leases end. A program that has switched that off
 (dispatch.Config.Unregistered) is listed by what it holds.`,
 		Example: `  pawl workers ls

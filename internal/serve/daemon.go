@@ -221,7 +221,7 @@ func objectives(topics []config.Topic) func(topic string) time.Duration {
 func (d *Daemon) owner() string { return Owner(d.Config.Node, d.began) }
 
 // Owner names this process in leases: node, if it is not the host, host, process, and
-// when it began. A container that is started anew has the same host and number; without
+// when it began. A container that is started again has the same host and number; without
 // the time its deaths would be taken for one.
 func Owner(node string, began time.Time) string {
 	host, _ := os.Hostname()

@@ -136,7 +136,7 @@ func (w *file) tear(n int) {
 	w.torn = true
 }
 
-// followPath opens the file anew if it was moved or removed.
+// followPath opens the file again if it was moved or removed.
 func (w *file) followPath() error {
 	if w.f == nil || !w.plain {
 		return nil

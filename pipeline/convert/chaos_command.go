@@ -19,8 +19,8 @@ func chaosCommand() pipeline.Command {
 		Commands: []pipeline.Command{{
 			Use: "llm", Short: "Serve language models that are slow, refuse and fail",
 			Long: `Serves the formats of OpenAI (base_url http://ADDR/v1) and Anthropic (base_url http://ADDR), and answers with the
-document that it was sent. GET /truth says what it did, and what it could have done; POST /capacity with a number
-changes --capacity while it runs.`,
+document that it was sent. GET /truth has the requests that it served, and how many it could have served; POST
+/capacity with a number changes --capacity while it runs.`,
 			Run: chaosLLM, Flags: []pipeline.Flag{
 				{Name: "listen", Default: "127.0.0.1:9000", Doc: "serve at `ADDR`"},
 				{Name: "latency-mean", Type: pipeline.Duration, Default: "5s", Doc: "how long answers take on average"},

@@ -26,9 +26,10 @@ func command() pipeline.Command {
 		Use: "convert SRC…", Short: "Convert documents to Markdown",
 		Long: `Without --out, SRC is one document (- is the standard input), and its Markdown is printed.
 
-With --out, every file in the SRC folders becomes DIR/PATH.md. The run can be interrupted and killed at any time; the
-same command goes on where it was: finished files are skipped, changed files are converted again. DIR/state.json has
-the state of each file, DIR/failed_report.json the files that failed, and why.
+With --out, every file in the SRC folders becomes DIR/PATH.md. The run can be interrupted
+and killed at any time; the same command goes on where it was: finished files are skipped,
+changed files are converted again. DIR/state.json has the state of each file, and
+DIR/failed_report.json the files that failed, and why.
 
 With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are in pawl.yaml, under llm.`,
 		Example: "pawl convert report.docx\npawl convert docs --out markdown\npawl convert docs --out markdown --llm local/small",
@@ -40,7 +41,7 @@ With --llm PROVIDER/MODEL, a language model improves the Markdown. Providers are
 			{Name: "llm-meta", Type: pipeline.Bool, Doc: "ask the model for title, summary and tags as front matter"},
 			{Name: "resume", Type: pipeline.Bool, Doc: "go on with the run in --out (the default)"},
 			{Name: "fresh", Type: pipeline.Bool,
-				Doc: "forget the run in --out and begin anew; answers of models are kept"},
+				Doc: "forget the run in --out and start over; answers of models are kept"},
 			{Name: "retry-failed", Type: pipeline.Bool, Doc: "try again what had failed for good"},
 			{Name: "max-concurrency", Type: pipeline.Int,
 				Doc: "at most `N` requests in flight, or conversions without --llm"},

@@ -40,7 +40,7 @@ const (
 	stateIs = 1 // version of the file
 )
 
-// exportLoop writes state.json anew when something has changed.
+// exportLoop writes state.json again when something has changed.
 func (r *run) exportLoop(stop <-chan struct{}) {
 	tick := time.NewTicker(atOnce)
 	defer tick.Stop()

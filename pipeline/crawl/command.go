@@ -28,8 +28,8 @@ func command() pipeline.Command {
 		Use: "crawl URL…", Short: "Crawl sites into a file: every page once, politely, resumable", Args: "URLs",
 		MaxArgs: -1, Commands: []pipeline.Command{tryCommand(), hostsCommand()},
 		Long: `Crawls from the given URLs along their links, and writes a record of every page to a
-file. Pages are known by their canonical URL and stored once. robots.txt is obeyed,
-hosts are asked two requests at a time, and are left alone for as long as they ask.
+file. Pages are known by their canonical URL and stored once. robots.txt is obeyed. A
+host gets two requests at a time, and none for as long as it asks for a pause.
 
 The crawl is in the store: kill it at any moment and go on with --resume. A page that
 fails is tried five times, then is a dead letter: pawl dead ls --topic crawl.request
@@ -38,8 +38,8 @@ shows it, and pawl dead replay tries it again. The file appears at the end, whol
 Exit code 0: everything is stored; 3: some is in the dead letters; 4: interrupted,
 go on with --resume; 5: an unfinished crawl is in the store.
 
-A terminal shows pages per second, what is left, and the hosts: requests that wait and
-that are in flight, errors, and until when a host is to be left alone. Without one the
+A terminal shows pages per second, the requests that are left, and the hosts: requests
+that wait and that are in flight, errors, and the end of a pause. Without a terminal the
 same is a line of JSON on stderr every ten seconds, and at the end.`,
 		Example: `  pawl crawl https://example.com/ --out pages.jsonl   # needs a network
   pawl crawl https://example.com/docs/ --scope prefix --depth 3 --delay 1s   # needs a network
@@ -49,10 +49,10 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 				Doc: "write records to `FILE`: .jsonl, .csv, .db (SQLite), a folder of Markdown (DIR/), or the table pages " +
 					"of a database: sqlite:FILE or postgres://…"},
 			{Name: "module",
-				Doc: "read seeds, limits and the fields of pages from `FILE`; a flag counts before the same line in it"},
+				Doc: "read seeds, limits and the fields of pages from `FILE`; a flag overrides the same line in it"},
 			{Name: "depth", Type: pipeline.Int,
-				Doc: "follow at most so many links from a URL; it has depth 0 (default: no bound)"},
-			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most so many pages (default: no bound)"},
+				Doc: "follow links up to this far from a URL, which has depth 0 (default: no bound)"},
+			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most this many pages (default: no bound)"},
 			{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll},
 				Default: ScopeHost, Doc: "which links to follow: host, domain, prefix or all"},
 			{Name: "concurrency", Type: pipeline.Int, Default: "16", Doc: "requests in flight"},
@@ -68,7 +68,7 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 			{Name: "proxy", Type: pipeline.Texts,
 				Doc: "send requests through this proxy, a `URL`; can be repeated, and those that work take turns"},
 			{Name: "ignore-robots", Type: pipeline.Bool,
-				Doc: "ask for what robots.txt disallows, too, and ignore noindex and nofollow"},
+				Doc: "ask for pages that robots.txt disallows, too, and ignore noindex and nofollow"},
 			{Name: "allow-private", Type: pipeline.Bool,
 				Doc: "ask addresses of private networks and of this machine, too"},
 			{Name: "cache", Default: defaultCache,

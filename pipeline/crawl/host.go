@@ -56,7 +56,7 @@ func (hs *hosts) at(u *url.URL) *host {
 	id := site(u)
 	h := hs.byID[id]
 	if h == nil {
-		if len(hs.byID) >= maxHosts { // any will do: it is asked for anew
+		if len(hs.byID) >= maxHosts { // any will do: it is asked for again
 			for old := range hs.byID {
 				delete(hs.byID, old)
 				break

@@ -11,7 +11,7 @@ import (
 
 func hostsCommand() pipeline.Command {
 	return pipeline.Command{
-		Use: "hosts", Short: "List the hosts of a crawl: requests that wait and fail, and until when one is left alone",
+		Use: "hosts", Short: "List the hosts of a crawl: requests that wait and fail, and the ends of pauses",
 		Long: `Lists the busiest hosts of a crawl, of all its processes: the first 2,000 requests that wait
 or are in flight, and the last 2,000 that failed for good, count.`,
 		Example: "  pawl crawl hosts\n  pawl crawl hosts --pipeline shop", Flags: []pipeline.Flag{pipeline.Which()},

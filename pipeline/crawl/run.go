@@ -109,7 +109,7 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 	case last != nil && last.Status != statusExported && !resume:
 		return nil, &pipeline.Error{Code: pipeline.ExitConflict, What: "this crawl is unfinished",
 			Err:  fmt.Errorf("it was started at %s", last.StartedAt.Format(time.RFC3339)),
-			Next: "go on with --resume, or begin anew with another store: --store sqlite:other.db"}
+			Next: "go on with --resume, or begin with another store: --store sqlite:other.db"}
 	case last != nil && last.Status != statusExported:
 		return last, appendSeeds(ctx, p, newCrawler(name, last.ID, *o, seeds), seeds) // it may have been killed before
 	}

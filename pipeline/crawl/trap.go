@@ -119,7 +119,7 @@ var sessionNames = map[string]bool{
 	"sid": true, "session": true,
 }
 
-// withoutSession writes a URL without the ids of sessions: one that its site makes up anew for every visit would make
+// withoutSession writes a URL without the ids of sessions: one that its site makes up again for every visit would make
 // every page a new one. Only the name of a page in the crawl is written so: it is asked for as its link says.
 func withoutSession(u *url.URL) string {
 	if u.RawQuery == "" && !strings.Contains(u.Path, ";") {

@@ -143,7 +143,7 @@ const (
 	longest = 15 * time.Second
 )
 
-// start begins anew, after another process may have sent until now.
+// start begins again, after another process may have sent until now.
 func (p *pacer) start(now time.Time, pauses map[int64]time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,8 @@ func simCommand() pipeline.Command {
 		Long: `Run a simulator of the Bot API, with the limits that Telegram publishes.
 
 Use any token that looks like one, such as 777:SIM, and api_url: http://ADDR. POST /control/message makes a message, such as
-{"chat": -1000000000001, "from": 1001, "text": "/vip", "count": 1}; GET /truth says what really happened, with ?messages=1
-in full. User 1001 is an administrator everywhere, 2001 is not. The groups are -1000000000001, -1000000000002 and so on.`,
+{"chat": -1000000000001, "from": 1001, "text": "/vip", "count": 1}; GET /truth says what was really delivered, with
+?messages=1 in full. User 1001 is an administrator everywhere, 2001 is not. The groups are -1000000000001, -1000000000002 and so on.`,
 		Flags: []pipeline.Flag{
 			{Name: "listen", Default: "127.0.0.1:8081", Doc: "`ADDR` to listen at"},
 			{Name: "chats", Type: pipeline.Int, Default: "10", Doc: "`N` groups"},

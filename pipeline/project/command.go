@@ -25,12 +25,12 @@ func commands() []pipeline.Command {
 				return run(ctx, in, p)
 			}}
 	}
-	reason := pipeline.Flag{Name: "reason", Doc: "`TEXT` for whoever asks why"}
+	reason := pipeline.Flag{Name: "reason", Doc: "why, as a `TEXT`"}
 	return []pipeline.Command{{
 		Use: "project", Short: "Carry changes from an outbox into a search index",
 		Commands: []pipeline.Command{
 			{Use: "init",
-				Short: "Make the outbox in a database, and print what the application's user has to be granted",
+				Short: "Make the outbox in a database, and print the grants for the application's user",
 				Run:   initCommand, Migrates: true,
 				Flags: []pipeline.Flag{
 					{Name: "capture",
@@ -40,7 +40,7 @@ func commands() []pipeline.Command {
 				},
 				Example: "  pawl project init --store postgres://owner@localhost/shop | sed s/ROLE/shop_app/ | psql shop"},
 			{Use: "ls", Short: "List the projections", Run: listCommand, Effect: pipeline.Looks},
-			one("status", "Show how a projection stands", pipeline.Looks, statusCommand),
+			one("status", "Show the state of a projection", pipeline.Looks, statusCommand),
 			one("verify", "Compare the table with the index", pipeline.Looks, verifyCommand,
 				pipeline.Flag{Name: "sample", Type: pipeline.Int, Doc: "look at `N` documents only"}),
 			one("rebuild", "Write all documents into a new index, and let the alias point to it", pipeline.Changes,

@@ -22,7 +22,7 @@ func replayFlags() []pipeline.Flag {
 		{Name: "until", Doc: "only that died before `TIME`"},
 		{Name: "doc", Doc: "only of the document with this `ID`"},
 		{Name: "keep-attempts", Type: pipeline.Bool, Doc: "count on from the attempts that they had"},
-		{Name: "rate", Type: pipeline.Rate, Doc: "at most so many: `RATE` like 100/s"},
+		{Name: "rate", Type: pipeline.Rate, Doc: "at most this `RATE`, such as 100/s"},
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func simCommand() pipeline.Command {
 	return pipeline.Command{
 		Use: "sim", Short: "Run a simulator of WeCom's customer service",
-		Long: `Run a simulator of WeCom's customer service: callbacks, sync_msg, send_msg, the access token, and what goes wrong.
+		Long: `Run a simulator of WeCom's customer service: callbacks, sync_msg, send_msg, the access token, and faults.
 
 Use api_url: http://ADDR with corp_id ` + sim.CorpID + `, secret ` + sim.Secret + `, token ` + sim.Token + ` and
 encoding_aes_key ` + sim.AESKey + `, or other ones by the flags.

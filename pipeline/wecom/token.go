@@ -16,7 +16,7 @@ import (
 
 // Times of the access token.
 const (
-	tokenEarly = 2 * time.Minute        // how long before its end it is fetched anew
+	tokenEarly = 2 * time.Minute        // how long before its end it is fetched again
 	tokenFlock = 15 * time.Second       // how long one process may take to fetch it before another one does
 	tokenLook  = 100 * time.Millisecond // how often waiting processes look
 	deniedFor  = 3 * time.Second        // no process asks again that soon after a refusal
@@ -39,7 +39,7 @@ type accessToken struct {
 	Expires time.Time `json:"expires"`
 }
 
-// keys are those of the token, of the lock and of a refusal. They name the secret, so that another one begins anew.
+// keys are those of the token, of the lock and of a refusal. They name the secret, so that another one begins again.
 func (t *tokens) keys() (token, lock, denied string) {
 	id := digest([]byte(t.corp + "\x00" + t.secret))[:16]
 	return "token/" + id, "lock/" + id, "denied/" + id

@@ -136,7 +136,7 @@ type numbering struct {
 type numbered struct {
 	abstract string
 	levels   [9]level
-	starts   map[int]bool // levels that this list starts anew
+	starts   map[int]bool // levels that this list starts again
 }
 
 type level struct {

@@ -62,7 +62,7 @@ func (s *Server) send(method string, p map[string]any) (any, *answer) {
 	return made[0], nil
 }
 
-// original is the text of a message that is forwarded, copied or sent anew.
+// original is the text of a message that is forwarded, copied or sent again.
 func (s *Server) original(p map[string]any, from, id int64) (text string, ok bool) {
 	if from == 0 {
 		text, _ = p["text"].(string)
