@@ -27,7 +27,8 @@
 // locks that the process holds on it. That includes other libraries for SQLite, of which
 // [Store.AppendTx] takes no transaction. Back up with SQLite's own means
 // (`sqlite3 PATH ".backup COPY"`, VACUUM INTO), or while no process has it open. A store
-// whose file or log was removed or replaced fails every call with [ErrReplaced].
+// whose file or log was removed, replaced or overwritten fails every call with [ErrReplaced].
+// A container mounts the folder, not the file alone: the log beside it has what was stored last.
 //
 // # Open transactions block all other writers
 //

@@ -68,7 +68,7 @@ func (s *core) wake(topics map[string]bool) {
 
 // startWatch starts the watcher; the caller holds the lock.
 func (s *core) startWatch(ctx context.Context) error {
-	c, err := connect(ctx, dsn(s.cfg.Path, "mode=rw&_query_only=1&_busy_timeout=1000"))
+	c, err := connect(ctx, dsn(s.path, "mode=rw&_query_only=1&_busy_timeout=1000"))
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ type watcher struct {
 // run checks until there are no listeners or the store is closed. Errors are left to
 // claims.
 func (w *watcher) run() {
-	written, unwatch := notice(w.cfg.Path + "-wal")
+	written, unwatch := notice(w.path + "-wal")
 	longest := lookBlindly
 	if written != nil {
 		defer unwatch()

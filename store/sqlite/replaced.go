@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 )
 
 // ErrReplaced is the cause of the error of every call from when the file or its log is
-// found not to be the one that the store has open: it was removed, moved, restored, or
-// another library for SQLite in this process closed it. What is written then is lost, so
-// nothing is reported as done.
-var ErrReplaced = errors.New("the file, its -wal or -shm was removed or replaced while the store was open")
+// found not to be the one that the store has open, or not to hold what SQLite wrote: it was
+// removed, moved, restored, truncated, or another library for SQLite in this process closed it.
+// What is written then is lost, so nothing is reported as done.
+var ErrReplaced = errors.New("the file, its -wal or -shm was removed, replaced or overwritten while the store was open")
 
 // lookEvery is how often calls that change nothing look at the files. After a commit
 // they are looked at always.
@@ -28,17 +29,22 @@ type identity struct {
 	lost   atomic.Bool
 	passed atomic.Int64 // when it was looked whether another library has the file
 	shared atomic.Bool  // one had
+
+	mu     sync.Mutex
+	inside inside
 }
 
-// note takes the files as those of the store. Its connection is open, so they are there.
-func (i *identity) note(path string) {
+// note takes the files as those of the store, which was opened by the first path; the second one has no symbolic link.
+// Its connection is open, so they are there.
+func (i *identity) note(named, path string) {
 	i.files = map[string]os.FileInfo{}
-	for _, p := range []string{path, path + "-wal", path + "-shm"} {
+	for _, p := range []string{named, path, path + "-wal", path + "-shm"} {
 		if info, err := os.Stat(p); err == nil {
 			i.files[p] = info
 		}
 	}
-	i.shm, _ = os.Stat(path + "-shm")
+	i.shm = i.files[path+"-shm"]
+	i.inside = inside{file: piece{info: i.files[path]}, log: piece{info: i.files[path+"-wal"]}, shm: piece{info: i.shm}}
 }
 
 // check fails if the files are not those that were noted. There is no way back: what
@@ -55,6 +61,9 @@ func (i *identity) check() error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(was, is) {
 			i.lost.Store(true)
 		}
+	}
+	if !i.lost.Load() && i.overwritten() {
+		i.lost.Store(true)
 	}
 	if i.lost.Load() {
 		return &store.Error{Op: "look at the file", Code: store.ErrLost, Err: ErrReplaced,

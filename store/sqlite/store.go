@@ -87,6 +87,7 @@ type core struct {
 	closer  sync.Once
 	ended   error // of Close
 
+	path    string // absolute, without symbolic links: beside it are the log and the shared memory
 	files   identity
 	library string // for SQLite, of this package
 	listen  listening
@@ -170,6 +171,10 @@ func (s *core) check() error {
 
 // open connects, migrates and starts the writer.
 func (s *Store) open(ctx context.Context) (err error) {
+	// A process may change its folder while the store is open.
+	if s.path, err = filepath.Abs(s.cfg.Path); err != nil {
+		return err
+	}
 	mode := "mode=rw&_query_only=1"
 	if s.cfg.ReadOnly {
 		mode = "mode=ro"
@@ -181,7 +186,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 			_ = s.Close()
 		}
 	}()
-	file := dsn(s.cfg.Path, mode+fmt.Sprintf("&_busy_timeout=%d", s.cfg.Wait.Milliseconds()))
+	file := dsn(s.path, mode+fmt.Sprintf("&_busy_timeout=%d", s.cfg.Wait.Milliseconds()))
 	s.lookups = newLookups(file)
 	connector, err := driversqlite.NewConnector(file)
 	if err != nil {
@@ -212,11 +217,20 @@ func (s *core) startWriter(ctx context.Context) error {
 	if err := makePrivate(s.cfg.Path); err != nil {
 		return err
 	}
-	c, err := connect(ctx, dsn(s.cfg.Path, fmt.Sprintf("mode=rwc&_busy_timeout=%d", s.cfg.Wait.Milliseconds())))
+	c, err := connect(ctx, dsn(s.path, fmt.Sprintf("mode=rwc&_busy_timeout=%d", s.cfg.Wait.Milliseconds())))
 	if err != nil {
 		return err
 	}
-	w := &writer{core: s, conn: c, topics: &topicCache{}, queue: openQueue(s.cfg.Path)}
+	named := s.path
+	if real, err := filepath.EvalSymlinks(named); err == nil {
+		s.path = real
+	}
+	if mounts, _ := os.ReadFile("/proc/self/mountinfo"); isMount(string(mounts), s.path) {
+		_ = c.close()
+		return s.cfg.refuse(store.ErrUnsupported, "the file is mounted, and its folder is not",
+			"mount the folder: -wal, which has what was stored last, and -shm, by which processes exclude each other, are beside the file")
+	}
+	w := &writer{core: s, conn: c, topics: &topicCache{}, queue: openQueue(s.path)}
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
@@ -228,7 +242,7 @@ func (s *core) startWriter(ctx context.Context) error {
 		}
 		return err
 	}
-	s.files.note(s.cfg.Path)
+	s.files.note(named, s.path)
 	if err := s.files.check(); errors.Is(err, ErrOtherLibrary) {
 		w.queue.close()
 		return err // the connection stays open: to close it would end the locks of the other library
@@ -241,6 +255,17 @@ func (s *core) startWriter(ctx context.Context) error {
 	s.writer = w
 	go w.run()
 	return nil
+}
+
+// isMount reports whether a path is one of the mounts that Linux lists.
+func isMount(mounts, path string) bool {
+	path = strings.NewReplacer("\\", `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(path)
+	for line := range strings.Lines(mounts) {
+		if columns := strings.Fields(line); len(columns) > 4 && columns[4] == path {
+			return true
+		}
+	}
+	return false
 }
 
 // prepare sets the connection up and migrates.
@@ -307,7 +332,10 @@ func (s *core) Close() error {
 		}
 		if w := s.writer; w != nil {
 			<-s.stopped
-			s.ended = errors.Join(s.ended, w.conn.close())
+			if !s.files.lost.Load() && !s.files.shared.Load() {
+				// Else the last to close would write its log into what is there now.
+				s.ended = errors.Join(s.ended, w.conn.close())
+			}
 			w.queue.close()
 		}
 		s.ended = wrap("close", s.ended)

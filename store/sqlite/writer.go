@@ -297,8 +297,8 @@ func (w *writer) transact(k *work, calls []*call, err error) error {
 	if err == nil {
 		_, err = w.conn.exec("COMMIT")
 	}
-	if err == nil {
-		err = w.files.check()
+	if gone := w.files.check(); gone != nil {
+		err = gone // whatever else there is comes of it
 	}
 	if err != nil {
 		// SQLite may have rolled back already; then this fails, and changes nothing.
@@ -325,8 +325,8 @@ func (w *writer) answer(calls []*call, err error) {
 // again and again, in smaller steps than SQLite's own, until it has waited too
 // long or nobody wants it any more.
 func (w *writer) lockDatabase() error {
-	if err := w.files.checkSeldom(); err != nil {
-		return err
+	if err := w.files.check(); err != nil {
+		return err // before what is written hides it
 	}
 	w.queue.yield()
 	defer w.queue.withdraw()
