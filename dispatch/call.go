@@ -30,6 +30,7 @@ type call struct {
 	one       [1]part
 	ending    bool          // its context has ended, or is about to
 	force     time.Duration // when it is abandoned then
+	judged    time.Duration // when it is, although it has returned; 0 until it was spared for that
 	abandoned bool          // it did not return in time: its slot is released and its result is ignored
 	over      bool          // it has returned
 

@@ -156,6 +156,56 @@ func TestDeliveryIsACopy(t *testing.T) {
 	}
 }
 
+// blocking is an error whose text does not come.
+type blocking struct{ until chan struct{} }
+
+func (b blocking) Error() string {
+	<-b.until
+	return "at last"
+}
+
+// TestErrorWhoseMethodsBlock: an error whose methods do not return is given up as a handler that does not return is;
+// what it had is free for others, and a drain does not wait for it.
+func TestErrorWhoseMethodsBlock(t *testing.T) {
+	for _, batch := range []bool{false, true} {
+		t.Run(fmt.Sprintf("batch %v", batch), func(t *testing.T) {
+			bubble(t, func(r *rig) {
+				until := make(chan struct{})
+				defer close(until)
+				verdict := func(d *pawl.Delivery) error {
+					if d.ID == "x" && d.Attempt == 1 || d.ID == "z" {
+						return blocking{until}
+					}
+					return nil
+				}
+				c := one(1, func(_ context.Context, d *pawl.Delivery) error { return verdict(d) })
+				if batch {
+					c = batched(1, 1, func(_ context.Context, ds []*pawl.Delivery) []error { return []error{verdict(ds[0])} })
+				}
+				c.MaxZombies = 5
+				c.Topics[0].Settings.Deadline = time.Minute
+				r.append(pawl.Message{Topic: "a", ID: "x"})
+				r.run(c)
+				time.Sleep(time.Second)
+				r.append(pawl.Message{Topic: "a", ID: "y"})
+				time.Sleep(2 * time.Minute)
+				r.gone("y")
+				x := r.get("x")
+				equal(r, []int{x.Attempts, x.Rescues}, []int{1, 0}) // its lane is closed here
+				equal(r, r.d.Snapshot().Topics[0].Zombies, 1)
+				r.append(pawl.Message{Topic: "a", ID: "z"})
+				time.Sleep(time.Second)
+				began := time.Now()
+				r.stop()
+				if err := r.ended(); err == nil || !strings.Contains(err.Error(), "2 handlers did not return") {
+					r.Error(err)
+				}
+				equal(r, time.Since(began) < time.Minute, true)
+			})
+		})
+	}
+}
+
 // panicky is an observer, and a sink of events, that panics at everything.
 type panicky struct{}
 

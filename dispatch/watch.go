@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -28,8 +29,12 @@ type watcher struct {
 const graceLost = time.Second
 
 // judging is when to look again at a handler that has returned so late that it would
-// be given up, and is being judged: one of the two decides about it, not both.
-const judging = 10 * time.Millisecond
+// be given up, and is being judged: one of the two decides about it, not both. An error
+// whose methods do not return is given up after longestJudging, or while that can be settled.
+const (
+	judging        = 10 * time.Millisecond
+	longestJudging = 5 * time.Second
+)
 
 var errAbandoned = errors.New("the handler did not return after its context had ended")
 
@@ -135,7 +140,8 @@ func (d *watcher) watchRun(r *run, now time.Duration) (endings []ending, abandon
 			return nil, nil // abandoned, and about to be settled
 		}
 		switch {
-		case k.ending && now >= k.force && k.back.Load():
+		case k.ending && now >= k.force && k.back.Load() && (k.judged == 0 || now < k.judged):
+			k.judged = cmp.Or(k.judged, min(now+longestJudging, r.force()+(r.last-r.hard)/8))
 			k.force = now + judging
 		case k.ending && now >= k.force:
 			return nil, []abandonment{d.abandon(k)}

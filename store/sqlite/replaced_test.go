@@ -126,6 +126,7 @@ func TestNotReplaced(t *testing.T) {
 	db, err := sql.Open("sqlite", dsn(path, "mode=rw&_busy_timeout=5000"))
 	must(t, err)
 	defer db.Close()
+	wants, lease := []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute, Owner: "w"}
 	for range 3 {
 		for range 6 {
 			_, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t", Body: make([]byte, 1<<20)}))
@@ -133,12 +134,13 @@ func TestNotReplaced(t *testing.T) {
 		}
 		must(t, s.files.check())
 		for range 6 {
-			ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute, Owner: "w"})
+			ds, err := s.Claim(t.Context(), wants, lease)
 			must(t, err)
-			_, err = s.Settle(t.Context(), store.NewBatch(store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}))
+			ack := store.Settlement{Token: ds[0].Token, ID: ds[0].ID, Verdict: store.Ack}
+			_, err = s.Settle(t.Context(), store.NewBatch(ack))
 			must(t, err)
 		}
-		for _, statement := range []string{"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "CREATE TABLE IF NOT EXISTS mine (x)"} {
+		for _, statement := range []string{"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)", "CREATE TABLE IF NOT EXISTS m (x)"} {
 			_, err := db.ExecContext(t.Context(), statement)
 			must(t, err)
 			must(t, s.files.check())

@@ -228,7 +228,7 @@ func (s *core) startWriter(ctx context.Context) error {
 	if mounts, _ := os.ReadFile("/proc/self/mountinfo"); isMount(string(mounts), s.path) {
 		_ = c.close()
 		return s.cfg.refuse(store.ErrUnsupported, "the file is mounted, and its folder is not",
-			"mount the folder: -wal, which has what was stored last, and -shm, by which processes exclude each other, are beside the file")
+			"mount the folder: beside the file are -wal, which has what was stored last, and -shm, which processes share")
 	}
 	w := &writer{core: s, conn: c, topics: &topicCache{}, queue: openQueue(s.path)}
 	opening := &call{}
