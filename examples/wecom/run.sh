@@ -3,7 +3,9 @@
 set -eu
 cd "$(dirname "$0")"
 pawl=${PAWL:-pawl}
-"$pawl" wecom sim --users 3 --every 5s &
+"$pawl" wecom sim &
 sim=$!
-trap 'kill "$sim"' EXIT
+while sleep 5; do curl -sS -d '{"users":3}' http://127.0.0.1:9121/control/message >/dev/null; done &
+customers=$!
+trap 'kill "$sim" "$customers"' EXIT
 "$pawl" up

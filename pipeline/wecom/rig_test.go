@@ -35,10 +35,7 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	s, err := sim.New(sim.Config{Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := sim.New(sim.Config{Seed: 1})
 	server := httptest.NewServer(s)
 	t.Cleanup(func() { s.Wait(); server.Close() })
 	st, err := open.Open(t.Context(), open.Config{URL: "sqlite:" + t.TempDir() + "/pawl.db"})
