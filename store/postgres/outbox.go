@@ -61,7 +61,7 @@ func (s *outbox) InstallOutbox(ctx context.Context) (grants []string, err error)
 
 // outboxScript makes the outbox of this store.
 func (s *outbox) outboxScript() string {
-	rank := sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint", "0", "t.ageing")
+	rank := sqlstore.Rank(sinceMicros, "0", "t.ageing")
 	return s.migrator.named(strings.NewReplacer("{rank}", rank, "{id}", newID).Replace(outboxSQL))
 }
 

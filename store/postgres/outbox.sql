@@ -51,6 +51,7 @@ BEGIN
 			INSERT INTO @topic (name, ordered, deadline, ageing, park, retain, version)
 				VALUES (topic_name, false, 300000000000, 120000000000, false, 0, 0) ON CONFLICT DO NOTHING;
 			SELECT x.id, x.ageing INTO STRICT t FROM @topic x WHERE x.name = topic_name;
+			INSERT INTO @band (topic, prio) VALUES (t.id, 0) ON CONFLICT DO NOTHING;
 		ELSIF pg_try_advisory_xact_lock(hashtextextended('@topic ' || topic_name, 0)) THEN
 			INSERT INTO @topic (id, name, ordered, deadline, ageing, park, retain, version) OVERRIDING SYSTEM VALUE
 				VALUES (t.id, topic_name, false, 300000000000, 120000000000, false, 0, 0) ON CONFLICT DO NOTHING;

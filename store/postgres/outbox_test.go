@@ -32,7 +32,7 @@ func withOutbox(t *testing.T) (*Store, *pgx.Conn) {
 	return s, app
 }
 
-func application(t *testing.T, at string) *pgx.Conn {
+func application(t testing.TB, at string) *pgx.Conn {
 	t.Helper()
 	c, err := pgx.Connect(t.Context(), at)
 	if err != nil {
@@ -42,7 +42,7 @@ func application(t *testing.T, at string) *pgx.Conn {
 	return c
 }
 
-func execute(t *testing.T, c *pgx.Conn, sql string) {
+func execute(t testing.TB, c *pgx.Conn, sql string) {
 	t.Helper()
 	if _, err := c.Exec(t.Context(), sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)

@@ -18,8 +18,11 @@ import (
 var sendSQL string
 
 // newID is [pawl.NewID] in SQL: of message n, stored at the time since.
-const newID = `set_byte(set_byte(decode(lpad(to_hex((extract(epoch FROM since) * 1000)::bigint), 12, '0'), 'hex')
-	|| substring(uuid_send(gen_random_uuid()) FROM 7), 6, 112 + (n % 16)::int), 7, ((n >> 4) % 256)::int)`
+const newID = `int8send((date_part('epoch', since) * 1000)::bigint * 65536 + 28672 + n % 16 * 256 + n / 16 % 256)
+	|| substring(uuid_send(gen_random_uuid()) FROM 9)`
+
+// sinceMicros is the time since in microseconds since 1970. A double has 52 bits, enough for 140 years of them.
+const sinceMicros = "(date_part('epoch', since) * 1000000)::bigint"
 
 // sendScript makes pawl_send, which appends by SQL.
 func (s *migrator) sendScript() string {
@@ -28,7 +31,8 @@ func (s *migrator) sendScript() string {
 		"{deadline}", fmt.Sprint(int64(store.DefaultDeadline)), "{ageing}", fmt.Sprint(int64(store.DefaultAgeing)),
 		"{most_delay}", fmt.Sprint(int64(pawl.MaxDelay.Seconds())),
 		"{waiting}", strings.ReplaceAll(countWaiting, "$1::int", "number"),
-		"{rank}", sqlstore.Rank("(extract(epoch FROM since) * 1000000)::bigint + wait", "priority", "t.ageing"),
+		"{rank}", sqlstore.Rank(sinceMicros+" + wait", "priority", "t.ageing"),
+		"{plain_rank}", sqlstore.Rank(sinceMicros, "0", "ageing"),
 	).Replace(sendSQL))
 }
 
@@ -38,7 +42,7 @@ const sendGrants = `SELECT format('GRANT USAGE ON SCHEMA %I TO %s;', $1::text, q
 	UNION SELECT format('GRANT EXECUTE ON FUNCTION %s.pawl_send(%s) TO %s;', p.pronamespace::regnamespace, oidvectortypes(p.proargtypes),
 		quote_ident($2)), 1
 	FROM pg_depend d JOIN pg_proc p ON p.oid = d.objid AND d.classid = 'pg_proc'::regclass
-	WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = ($1 || '.send_options()')::regprocedure AND p.proname = 'pawl_send'
+	WHERE d.refclassid = 'pg_type'::regclass AND d.refobjid = ($1 || '.send_options')::regtype AND p.proname = 'pawl_send'
 	ORDER BY n, line`
 
 // SendGrants returns the statements that let a role call pawl_send, and nothing else.

@@ -18,7 +18,7 @@ import (
 )
 
 // withSend opens a store, and a connection of an application that finds pawl_send beside its tables.
-func withSend(t *testing.T) (*Store, *pgx.Conn) {
+func withSend(t testing.TB) (*Store, *pgx.Conn) {
 	t.Helper()
 	at := server(t)
 	own := freshSchema(t, at)
@@ -327,6 +327,18 @@ func TestSendSharesUniqueKeys(t *testing.T) {
 	}
 	if got := mustSend(t, app, "c", "b", nil, `{"id": "z", "unique_key": "u", "unique_scope": "s"}`); got != "z" {
 		t.Errorf("the key of an acked message is taken by %s", got)
+	}
+}
+
+// TestSendToADeclaredTopic: what SQL sends to a topic that nobody has appended to is found.
+func TestSendToADeclaredTopic(t *testing.T) {
+	s, app := withSend(t)
+	if _, err := s.Declare(t.Context(), store.Declaration{Name: "fresh"}); err != nil {
+		t.Fatal(err)
+	}
+	mustSend(t, app, "fresh", "b", nil, `{}`)
+	if ds := claimAll(t, s, "fresh"); len(ds) != 1 {
+		t.Errorf("%d of 1 deliveries", len(ds))
 	}
 }
 

@@ -298,11 +298,12 @@ func (s *registry) create(ctx context.Context, name string, ordered, tail bool) 
 	return s.call(ctx, s.front, insertsTopics(ordered, tail, name)...)
 }
 
-// insertsTopics makes topics that are not there.
+// insertsTopics makes topics that are not there, each with the band of priority 0, which pawl_send does not look for.
 func insertsTopics(ordered, tail bool, names ...string) []step {
 	args := [][]byte{textArray(names), int8Value(int64(store.DefaultDeadline)), int8Value(int64(store.DefaultAgeing)),
 		boolValue(ordered), boolValue(tail)}
-	return []step{do(insertOutboxTopics, args...), do(insertTopics, args...)}
+	return []step{do(insertOutboxTopics, args...), do(insertTopics, args...),
+		do(insertBands, args[0], int2Array(make([]int16, len(names))))}
 }
 
 func (s *registry) agree(ctx context.Context, t *tx, name string,
