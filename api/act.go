@@ -293,8 +293,10 @@ type done struct {
 // byID does something to messages, and returns those that it was refused for.
 type byID = func(ctx context.Context, ids ...string) (map[string]error, error)
 
-func skip(_ *exchange, s store.Inspector, why string) byID {
-	return func(ctx context.Context, ids ...string) (map[string]error, error) { return s.Skip(ctx, why, ids...) }
+func skip(x *exchange, i store.Inspector, why string) byID {
+	return func(ctx context.Context, ids ...string) (map[string]error, error) {
+		return operate.Skip(ctx, x.api.store, i, x.caller.name, why, ids...)
+	}
 }
 
 func resolve(x *exchange, s store.DeadLetters, why string) byID {

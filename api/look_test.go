@@ -256,16 +256,23 @@ func TestRunAndSkip(t *testing.T) {
 		d = d.with(t).as("secret-admin")
 		d.want(201, d.post("/v1/topics/mail/messages", `{"id":"later","body":"x","delay_seconds":3600}`))
 		d.want(200, d.post("/v1/messages/later/run", ``))
-		if got := d.lease(`{"topics":["mail"],"limit":10}`); len(got) != 1 || got[0].ID != "later" {
-			t.Errorf("leased %+v", got)
+		held := d.lease(`{"topics":["mail"],"limit":10}`)
+		if len(held) != 1 || held[0].ID != "later" {
+			t.Fatalf("leased %+v", held)
 		}
-		d.want(409, d.post("/v1/messages/later/skip", ``)) // it is leased
+		d.want(200, d.post("/v1/messages/later/skip", `{"reason":"it hangs"}`)) // for its worker, as pawl skip does
+		if got := d.settle(`{"settlements":[{"token":"` + held[0].Token + `","verdict":"ack"}]}`); got[0].Action != "lost" {
+			t.Errorf("settling a skipped message: %+v", got)
+		}
+		d.want(409, d.post("/v1/messages/later/skip", ``))
 		d.want(201, d.post("/v1/topics/mail/messages", `{"id":"first","key":"k","body":"x"}`))
 		d.want(200, d.post("/v1/messages/first/skip", `{"reason":"a bad order"}`))
-		var letter operate.DeadLetter
-		d.want(200, d.get("/v1/dead/first")).into(t, &letter)
-		if letter.Reason != "a bad order" {
-			t.Errorf("%+v", letter)
+		for id, why := range map[string]string{"first": "a bad order", "later": "it hangs"} {
+			var letter operate.DeadLetter
+			d.want(200, d.get("/v1/dead/"+id)).into(t, &letter)
+			if letter.Reason != "skipped by root: "+why || letter.Kind != "Skipped" {
+				t.Errorf("%+v", letter)
+			}
 		}
 		d.want(404, d.post("/v1/messages/none/run", ``))
 	})

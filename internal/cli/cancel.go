@@ -366,16 +366,7 @@ func (s *session) skipID(ctx context.Context, id, reason string) error {
 	if err := s.confirm("move message %s of topic %s to the dead letters", ids[0], found[0].Topic); err != nil {
 		return err
 	}
-	reason = fmt.Sprintf("skipped by %s%s", s.who(), operate.Because(reason))
-	if l := found[0].Lease; l != nil {
-		lost, settled := s.opened.Settle(ctx, store.NewBatch(store.Settlement{Token: l.Token, ID: ids[0],
-			Verdict: store.Dead, Failure: store.Failure{Kind: pawl.KindSkipped, Error: reason, Worker: l.Owner}}))
-		if err = settled; len(lost) > 0 {
-			err = &store.Error{Op: "skip " + ids[0], Code: store.ErrConflict, Hint: "its worker has just settled it"}
-		}
-	} else {
-		refused, err = i.Skip(ctx, reason, ids...)
-	}
+	refused, err = operate.Skip(ctx, s.opened, i, s.who(), reason, ids...)
 	if err != nil {
 		return cannot(err, "skip message %s", ids[0])
 	}
