@@ -73,7 +73,8 @@ func TestTextInUnusualPlaces(t *testing.T) {
 		{"spaces.csv", " ,\n ,\u00a0\n", ""},
 		{"spaces.json", " \n", ""},
 	} {
-		got, err := NewRegistry(new(tool.Set)).Convert(context.Background(), doc.Document{Name: c.name, Data: []byte(c.data)})
+		d := doc.Document{Name: c.name, Data: []byte(c.data)}
+		got, err := NewRegistry(new(tool.Set)).Convert(context.Background(), d)
 		if err != nil || got.Text != c.want {
 			t.Errorf("%s: %v\ngot  %q\nwant %q", c.name, err, got.Text, c.want)
 		}

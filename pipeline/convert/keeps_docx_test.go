@@ -28,6 +28,9 @@ const wordStyles = `<w:styles><w:style w:type="paragraph" w:styleId="H1"><w:name
 <w:style w:type="paragraph" w:styleId="LB"><w:name w:val="List Bullet"/><w:pPr><w:numPr><w:numId w:val="2"/></w:numPr></w:pPr></w:style>
 <w:style w:type="paragraph" w:styleId="LB2"><w:name w:val="List Bullet 2"/><w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr></w:style>
 <w:style w:type="paragraph" w:styleId="Q"><w:name w:val="Intense Quote"/></w:style>
+<w:style w:type="paragraph" w:styleId="LQ"><w:name w:val="Quotations"/></w:style>
+<w:style w:type="paragraph" w:styleId="LP"><w:name w:val="Preformatted Text"/></w:style>
+<w:style w:type="character" w:styleId="LS"><w:name w:val="Source Text"/></w:style>
 <w:style w:type="character" w:styleId="PT"><w:name w:val="Placeholder Text"/></w:style>
 <w:style w:type="character" w:styleId="Strong"><w:name w:val="Strong"/><w:rPr><w:b/></w:rPr></w:style></w:styles>`
 
@@ -80,23 +83,23 @@ func wordItem(level, text string) string {
 		wordRun(text))
 }
 
+// wordField is a field without a result, and wordForm one of a form.
+func wordField(code string) string { return wordForm(` `+code+` `, "") }
+
+func wordForm(code, data string) string {
+	return `<w:r><w:fldChar w:fldCharType="begin"><w:ffData>` + data + `</w:ffData></w:fldChar></w:r><w:r><w:instrText>` +
+		code + `</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>`
+}
+
 func docxFormat(t testing.TB) format {
 	p, r := wordParagraph, wordRun
-	form := func(code, data string) string {
-		return `<w:r><w:fldChar w:fldCharType="begin"><w:ffData>` + data + `</w:ffData></w:fldChar></w:r><w:r><w:instrText>` +
-			code + `</w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>`
-	}
-	field := func(code string) string {
-		return `<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText xml:space="preserve"> ` + code +
-			` </w:instrText></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>`
-	}
 	deleted := func(inner string) string { return `<w:p><w:pPr><w:rPr><w:del/></w:rPr></w:pPr>` + inner + `</w:p>` }
 	kept := [][3]string{
-		{"fields of forms", p(form("FORMCHECKBOX", "<w:checkBox><w:checked/></w:checkBox>")+r("a")) +
-			p(form("FORMDROPDOWN", `<w:ddList><w:result w:val="1"/><w:listEntry w:val="red"/><w:listEntry w:val="green"/>`+
-				`</w:ddList>`)) + p(form("MACROBUTTON go Click here", "")), "[x] a\n\ngreen\n\nClick here\n"},
-		{"symbols and formulas of fields", p(r("x") + field(`SYMBOL 97 \f "Symbol" \s 12`) + r(" = ") +
-			field(`EQ \f(1,\r(a+b))\s\up8(2)`) + `<w:fldSimple w:instr=" SYMBOL 0xF0E0 \f Wingdings "/>`),
+		{"fields of forms", p(wordForm("FORMCHECKBOX", "<w:checkBox><w:checked/></w:checkBox>")+r("a")) +
+			p(wordForm("FORMDROPDOWN", `<w:ddList><w:result w:val="1"/><w:listEntry w:val="red"/><w:listEntry w:val="green"/>`+
+				`</w:ddList>`)) + p(wordForm("MACROBUTTON go Click here", "")), "[x] a\n\ngreen\n\nClick here\n"},
+		{"symbols and formulas of fields", p(r("x") + wordField(`SYMBOL 97 \f "Symbol" \s 12`) + r(" = ") +
+			wordField(`EQ \f(1,\r(a+b))\s\up8(2)`) + `<w:fldSimple w:instr=" SYMBOL 0xF0E0 \f Wingdings "/>`),
 			"xα = $\\frac{1}{\\sqrt{a+b}}^{2}$→\n"},
 		{"tables in tables", `<w:tbl><w:tr><w:tc>` + p(r("a")) + `</w:tc><w:tc>` + wordTable() + p("") +
 			`</w:tc></w:tr></w:tbl>`, "| a | wide \\|  \\| c<br>tall \\| 1 \\| 2<br>3<br>\\| 4 \\| 5\\|6 |\n| --- | --- |\n"},
@@ -113,6 +116,8 @@ func docxFormat(t testing.TB) format {
 		{"numbered and nested lists", wordStyled("LB", "a") + wordStyled("LB2", "b") + wordStyled("LB", "c"),
 			"- a\n  - b\n- c\n"},
 		{"quotes", wordStyled("Q", "said") + p(r("x")), "> said\n\nx\n"},
+		{"quotes", wordStyled("LQ", "said") + wordStyled("LP", "a  b") + wordStyled("LP", "c") + // of LibreOffice
+			p(r("use ")+`<w:r><w:rPr><w:rStyle w:val="LS"/></w:rPr><w:t>d</w:t></w:r>`), "> said\n\n```\na  b\nc\n```\n\nuse `d`\n"},
 		{"tables with merged cells", wordTable(), "| wide |  | c |\n| --- | --- | --- |\n| tall | 1 | 2<br>3 |\n" +
 			"|  | 4 | 5\\|6 |\n"},
 		{"links", p(`<w:hyperlink r:id="rL">` + r("site") + `</w:hyperlink>` + r(" and ") +

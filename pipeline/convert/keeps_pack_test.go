@@ -81,8 +81,8 @@ func mailFormat(t testing.TB) format {
 				"text/html\r\n\r\n<style>p{}</style><img src=x>"), "mixed", "alternative", 1), "plain\n"},
 			{"text", "a.eml", "Content-Type: multipart/mixed; boundary=b\r\n\r\n--c\r\n\r\nx\r\n", "--c\n\nx\n"},
 			{"text", "a.mht", strings.Replace(multipart("text/html\r\nContent-Location: http://a.example/x/y\r\n\r\n"+
-				`<a href="z">a</a>`, "image/png\r\nContent-Location: http://a.example/i\r\n\r\nx"), "mixed", "related", 1),
-				"[a](http://a.example/x/z)\n"},
+				`<a href="z">a</a>`, "image/png\r\nContent-Location: http://a.example/i\r\n\r\nx"), "mixed", "related",
+				1), "[a](http://a.example/x/z)\n"},
 			{"text", "a.mbox", "From a Mon\r\nSubject: One\r\n\r\nx\r\n>From y\r\n\r\nFrom b Tue\nSubject: Two\n\nz",
 				"# One\n\nx\nFrom y\n\n# Two\n\nz\n"},
 			{"text", "a.eml", "Content-Type: text/plain; format=flowed\r\n\r\none \r\nline\r\n", "one line\n"},

@@ -214,6 +214,11 @@ func (w *word) paragraph(n *markup.Node) {
 	if w.inCode() != nil && n.Find("t") != nil && n.Find("fldChar", "instrText") == nil {
 		w.field = nil // it has no end: a code is not in such paragraphs
 	}
+	if w.quoting && !p.quote && !w.initial {
+		w.w.EndLists()
+		w.w.EndQuote()
+		w.quoting = false
+	}
 	if p.code {
 		w.w.EndLists()
 		w.code = append(w.code, plainText(n))
@@ -227,11 +232,6 @@ func (w *word) paragraph(n *markup.Node) {
 	if w.initial && hasContent(n) {
 		w.open(n, merged)
 		return
-	}
-	if w.quoting && !p.quote {
-		w.w.EndLists()
-		w.w.EndQuote()
-		w.quoting = false
 	}
 	label := ""
 	switch {

@@ -70,13 +70,8 @@ func (r *rtf) word(word string, n int, has bool) {
 		if s.dest == "object" || s.dest == "*" {
 			s.dest = ""
 		}
-	case "ffl":
-		s.dest = word
-		r.form.entries = append(r.form.entries, "")
-	case "ffres":
-		r.form.result = n
-	case "ffdefres":
-		r.form.otherwise = n
+	case "ffl", "ffres", "ffdefres":
+		r.form.word(s, word, n)
 	case "pict", "sn", "sv", "atnauthor", "footnote", "annotation":
 		r.aside(word)
 	case "ls", "dropcapli":
@@ -104,6 +99,19 @@ func (r *rtf) word(word string, n int, has bool) {
 	}
 	if s.dest == "stylesheet" && (word == "s" || word == "stylesheet") {
 		r.name.Reset()
+	}
+}
+
+// word carries out a word about a field of a form.
+func (f *rtfForm) word(s *rtfState, word string, n int) {
+	switch word {
+	case "ffres":
+		f.result = n
+	case "ffdefres":
+		f.otherwise = n
+	default:
+		s.dest = word
+		f.entries = append(f.entries, "")
 	}
 }
 
