@@ -131,7 +131,7 @@ func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth 
 		}
 		before := r.parts
 		err = r.multipart(m, kind, multipart.NewReader(bytes.NewReader(whole), params["boundary"]), depth)
-		if r.parts == before && len(bytes.TrimSpace(whole)) > 0 { // its boundary is another one
+		if err == nil && r.parts == before && len(bytes.TrimSpace(whole)) > 0 { // its boundary is another one
 			m.body = append(m.body, section{"plain", strings.ReplaceAll(charset.Decode(whole, ""), "\r\n", "\n")})
 			return nil
 		}
@@ -169,7 +169,7 @@ func (r *reader) part(m *message, h textproto.MIMEHeader, body io.Reader, depth 
 		}
 		return r.part(m, textproto.MIMEHeader(inner.Header), inner.Body, depth+1)
 	case disposition != "attachment" && (strings.HasPrefix(kind, "image/") && h.Get("Content-Id") != "" ||
-		depth > 0 && h.Get("Content-Location") != ""):
+		depth > 0 && strings.Contains(h.Get("Content-Location"), ":")):
 		// it is part of the page
 	default:
 		if kind == "message/rfc822" && !strings.HasSuffix(name, ".eml") {
