@@ -68,7 +68,7 @@ func TestTopicsOfTheStoreItself(t *testing.T) {
 		"sqlite:pawl.db":                             "",
 		"nonsense":                                   "",
 	} {
-		for _, topic := range strings.Fields("mail mail.dead mail-dlt old pawl.state") {
+		for topic := range strings.FieldsSeq("mail mail.dead mail-dlt old pawl.state") {
 			why, hint := open.CheckTopic(url, topic)
 			want := slices.Contains(strings.Fields(taken), topic)
 			if (why != "") != want || (hint != "") != want {
