@@ -4,10 +4,12 @@ package api_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,10 +22,10 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// benched are a client and a server on this machine, over a file with full durability.
+// benched are a client and a server on this machine, over a file with full durability, or over PAWL_BENCH_STORE.
 func benched(b *testing.B) (post func(path string, body []byte) []byte, s store.Store) {
 	b.Helper()
-	s = openStore(b, "sqlite:"+filepath.Join(b.TempDir(), "pawl.db"))
+	s = openStore(b, cmp.Or(os.Getenv("PAWL_BENCH_STORE"), "sqlite:"+filepath.Join(b.TempDir(), "pawl.db")))
 	url := serveStore(b, s, api.Config{}).url
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}
 	return func(path string, body []byte) []byte {
