@@ -151,14 +151,21 @@ func (f *file) numbering(part string) (numbering, error) {
 		return ns, err
 	}
 	abstract := map[string][9]level{}
+	styled, like := map[string]string{}, map[string]string{} // the lists that define styles; the styles that lists take
 	for n := range root.Children {
 		switch n.Name {
 		case "abstractNum":
 			var levels [9]level
 			readLevels(n, &levels)
-			abstract[n.Attr("abstractNumId")] = levels
+			id := n.Attr("abstractNumId")
+			abstract[id] = levels
+			styled[n.Child("styleLink").Attr("val")] = id
+			like[id] = n.Child("numStyleLink").Attr("val")
 		case "num":
 			id := n.Child("abstractNumId").Attr("val")
+			if style := like[id]; style != "" {
+				id = styled[style]
+			}
 			l := &numbered{abstract: id, levels: abstract[id], starts: map[int]bool{}}
 			for o := range n.Children {
 				i := whole(o.Attr("ilvl"), -1)
