@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ const laneOfAll = "accounts" // no account is called so: their ids begin with wk
 type bells struct {
 	store store.Store
 	topic string
+	log   *slog.Logger
 
 	mu   sync.Mutex
 	next map[string]*ringing // by lane and kind: the rings that share the next call
@@ -55,9 +57,9 @@ type ringing struct {
 	err  error
 }
 
-func newBells(s store.Store, topic string) *bells {
-	return &bells{store: s, topic: topic, next: map[string]*ringing{}, busy: map[string]bool{}, last: map[string]string{},
-		fresh: map[string]freshToken{}}
+func newBells(s store.Store, topic string, log *slog.Logger) *bells {
+	return &bells{store: s, topic: topic, log: log, next: map[string]*ringing{}, busy: map[string]bool{},
+		last: map[string]string{}, fresh: map[string]freshToken{}}
 }
 
 // token returns the newest token for an account that came to this process and is still valid; empty: there is none.
@@ -137,7 +139,9 @@ func (b *bells) work(ctx context.Context, key string) {
 		}
 		brief, cancel := context.WithTimeout(ctx, callbackStore)
 		r.err = b.keep(brief, key, &r.bell)
-		cancel()
+		if cancel(); r.err != nil { // once for all callbacks that share the call
+			b.log.Error("callbacks could not be stored; WeCom repeats them", "open_kfid", r.bell.Account, "error", r.err)
+		}
 		close(r.done)
 	}
 }

@@ -1,10 +1,14 @@
 package wecom
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -37,7 +41,7 @@ func TestRingsShareACall(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = st.Close() })
 	held := &heldStore{Store: st}
-	b := newBells(held, "kefu.pull")
+	b := newBells(held, "kefu.pull", slog.New(slog.DiscardHandler))
 	ring := func() {
 		if err := b.ring(t.Context(), doorbell{Account: "wk1", Token: "ENC"}); err != nil {
 			t.Error(err)
@@ -90,4 +94,28 @@ func TestRingsShareACall(t *testing.T) {
 	if n := claim(); n != 1 {
 		t.Errorf("a ring after the pull began has left %d doorbells", n)
 	}
+}
+
+// What the store does not take is logged once for all callbacks that share the call.
+func TestBellsThatAreNotStoredAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		b := newBells(&awayStore{}, "kefu.pull", slog.New(slog.NewTextHandler(&log, nil)))
+		b.busy["ring/wk1"] = true // a call is under way
+		var failed atomic.Int32
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if b.ring(t.Context(), doorbell{Account: "wk1", Token: "t"}) != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		b.work(t.Context(), "ring/wk1")
+		all.Wait()
+		if failed.Load() != 10 || strings.Count(log.String(), "level=ERROR") != 1 {
+			t.Errorf("%d callbacks: %s", failed.Load(), &log)
+		}
+	})
 }

@@ -73,12 +73,9 @@ func buildWith(h Handler) func(context.Context, pipeline.Env) (*pipeline.Pipelin
 		b.accounts = accountsOf(marks, env.Name)
 		b.ledger = newLedger(marks, env.Name)
 		b.handled = newHandled(marks, env.Name+".handled", env.Logger)
-		b.bells = newBells(env.Store, env.Topic(stagePull))
+		b.bells = newBells(env.Store, env.Topic(stagePull), env.Logger)
 		b.callback = &callback{
 			seal: sealed, window: s.Duration("timestamp_window"), ring: b.bells.ring, seen: b.figures.callback,
-			failed: func(err error) {
-				env.Logger.Error("a callback could not be stored; WeCom repeats it", "error", err)
-			},
 		}
 		if s.Section("messages").Text("store") != "" {
 			if b.messages, err = env.Open(ctx, messagesURL(s.Section("messages"))); err != nil {

@@ -27,7 +27,6 @@ type callback struct {
 	window time.Duration // how far the time of a callback may be off; 0: any
 	ring   func(ctx context.Context, bell doorbell) error
 	seen   func(result string, took time.Duration)
-	failed func(error)
 }
 
 // ServeHTTP implements http.Handler.
@@ -89,7 +88,6 @@ func (c *callback) post(w http.ResponseWriter, r *http.Request) (status int, res
 		if r.Context().Err() != nil { // nobody reads the answer, and the doorbell may be stored all the same
 			return http.StatusServiceUnavailable, "gone"
 		}
-		c.failed(err)
 		return http.StatusServiceUnavailable, "store" // WeCom repeats it
 	}
 	return http.StatusOK, "doorbell"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
@@ -96,7 +97,7 @@ func runPull(ctx context.Context, in *pipeline.Invocation) error {
 	}
 	asked := time.Now()
 	bell := doorbell{Account: id, Poll: true, Unpark: true}
-	if err := newBells(st.store, st.name+"."+stagePull).ring(ctx, bell); err != nil {
+	if err := newBells(st.store, st.name+"."+stagePull, slog.New(slog.DiscardHandler)).ring(ctx, bell); err != nil {
 		return err
 	}
 	result := struct {

@@ -102,7 +102,7 @@ func TestAPullTakesTheNewestToken(t *testing.T) {
 		expired := `{"errcode":95007,"errmsg":"invalid token"}`
 		service := &spoken{answers: []string{pageOf(1, 1), pageOf(2, 1), pageOf(3, 1), expired, pageOf(4, 0)}}
 		c.http.Transport = service
-		b := newBells(st, "kefu.pull")
+		b := newBells(st, "kefu.pull", slog.New(slog.DiscardHandler))
 		p := &puller{client: c, token: b.token, refused: b.refused}
 		bell := doorbell{Account: "wk1", Poll: true}
 		for _, step := range []struct{ rings, want string }{{"", ""}, {"T1", "T1"}, {"T2", "T2"}, {"", ""}} {
@@ -131,7 +131,7 @@ func TestALimitWithoutATokenHoldsOnlyThose(t *testing.T) {
 		defer func() { _ = st.Close() }()
 		c := newClient("http://wecom", "ww", "hush", st, "kefu", func(string, string, time.Duration) {})
 		c.http.Transport = &spoken{answers: []string{`{"errcode":45009,"errmsg":"limit"}`, pageOf(1, 0)}}
-		b := newBells(st, "kefu.pull")
+		b := newBells(st, "kefu.pull", slog.New(slog.DiscardHandler))
 		p := &puller{client: c, token: b.token, refused: b.refused}
 		if _, err := p.page(t.Context(), &doorbell{Account: "wk1"}, ""); err == nil {
 			t.Error("no limit")
