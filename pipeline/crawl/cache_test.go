@@ -166,7 +166,8 @@ func TestWishesOfAnUnchangedPage(t *testing.T) {
 	})
 	r := &rig{T: t, dir: t.TempDir()}
 	for range 2 {
-		if sum, _, err := r.run(t.Context(), w.URL); err != nil || sum.Stored != 1 || sum.LeftOut[whyNoFollow].Count != 1 {
+		sum, _, err := r.run(t.Context(), w.URL)
+		if err != nil || sum.Stored != 1 || sum.LeftOut[whyNoFollow].Count != 1 {
 			t.Errorf("%v, %+v", err, sum)
 		}
 	}

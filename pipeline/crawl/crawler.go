@@ -270,23 +270,6 @@ func (c *crawler) left(r *request, why string) outcome {
 	return outcome{Kind: kindExcluded, URL: r.URL, Why: why}
 }
 
-// Reasons to leave out a link or a request, besides those of [trap].
-const (
-	whyFull     = "max-pages is reached"
-	whyScope    = "out of scope"
-	whyPrivate  = "on a private network"
-	whyDeep     = "deeper than depth"
-	whyNoFollow = "its page says nofollow"
-	whySame     = "its page has the content of one that led to it"
-	whyText     = "its page has the text of others"
-	whyStale    = "nothing new on the pages that lead to it"
-	whyDull     = "nothing new on the host"
-	whyIdle     = "nothing new from URLs of one place"
-	whyAlike    = "too many URLs of one place in a row"
-
-	whyRefreshed = "too many refreshes in a row"
-)
-
 // explain states facts about a failure, for listings of attempts and dead letters.
 func (c *crawler) explain(err error, u *url.URL) error {
 	attrs := map[string]string{"host": site(u), "url": u.String(), "module": c.name,

@@ -24,6 +24,23 @@ const (
 	maxYears    = 5
 )
 
+// Reasons to leave out a link or a request.
+const (
+	whyFull     = "max-pages is reached"
+	whyScope    = "out of scope"
+	whyPrivate  = "on a private network"
+	whyDeep     = "deeper than depth"
+	whyNoFollow = "its page says nofollow"
+	whySame     = "its page has the content of one that led to it"
+	whyText     = "its page has the text of others"
+	whyStale    = "nothing new on the pages that lead to it"
+	whyDull     = "nothing new on the host"
+	whyIdle     = "nothing new from URLs of one place"
+	whyAlike    = "too many URLs of one place in a row"
+
+	whyRefreshed = "too many refreshes in a row"
+)
+
 // trap says why a URL is one of a site without end: of a calendar, or a link that is relative by mistake and grows with
 // every step; "": it is not.
 func trap(u *url.URL, alike, empty int) (why string) {

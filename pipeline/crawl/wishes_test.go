@@ -79,7 +79,8 @@ func TestReadPageOfDamagedHeaders(t *testing.T) {
 		"text/html; charset=iso-8859-2; charset=utf-8": "\u0105", `TEXT/HTML;charset="iso-8859-2`: "\u0105",
 		"text/html,text/html;charset=iso-8859-2": "\u0105", "": "\u00b1", "text/html; charset=nonsense": "\u00b1",
 	} {
-		p := readPage(at, http.Header{"Content-Type": {header}, "Refresh": {"0; url=/on"}}, []byte("<title>\xb1</title>"), "")
+		headers := http.Header{"Content-Type": {header}, "Refresh": {"0; url=/on"}}
+		p := readPage(at, headers, []byte("<title>\xb1</title>"), "")
 		if p.kind != "text/html" || p.title != want || p.refresh == nil || p.refresh.Path != "/on" {
 			t.Errorf("%s: %+v", header, p)
 		}

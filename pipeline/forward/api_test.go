@@ -25,7 +25,7 @@ func TestPausesThatAnAnswerAsksFor(t *testing.T) {
 			w.Header().Set("Retry-After", c.header)
 			w.WriteHeader(http.StatusTooManyRequests)
 			if c.value != "" {
-				_, _ = fmt.Fprintf(w, `{"ok":false,"error_code":429,"description":"slow","parameters":{"retry_after":%s}}`, c.value)
+				_, _ = fmt.Fprintf(w, `{"ok":false,"error_code":429,"parameters":{"retry_after":%s}}`, c.value)
 				return
 			}
 			_, _ = fmt.Fprint(w, "<html>slow")
