@@ -63,8 +63,8 @@ type view struct {
 
 func (k *Console) view(w http.ResponseWriter, r *http.Request, s *shop, p *page) *view {
 	now := time.Now()
-	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: now, AsOf: now, Theme: cookieOf(r, themeCookie),
-		Base: k.config.BasePath, Prometheus: k.config.Prometheus}
+	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: now, AsOf: now,
+		Theme: cookieOf(r, themeCookie), Base: k.config.BasePath, Prometheus: k.config.Prometheus}
 	v.Lang = language(cookieOf(r, langCookie), r.Header.Get("Accept-Language"))
 	return v
 }
