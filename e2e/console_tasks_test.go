@@ -17,13 +17,16 @@ import (
 const tasked = `listen: 127.0.0.1:0
 api: { listen: "127.0.0.1:0" }
 topics:
-  mail: { handler: exec, command: "grep -q invalid || exit 0; echo '550 no such mailbox' >&2; exit 1", retry: { attempts: 1 } }
+  mail: { handler: exec, retry: { attempts: 1 }, command: "case $(cat) in *invalid*) echo '550 no such mailbox' >&2; exit 1;;
+          *full*) echo '452 mailbox is full' >&2; exit 1;; esac" }
+  figures: { handler: exec, command: "cat >/dev/null; echo 'no space left' >&2; exit 1", retry: { attempts: 1 } }
   orders: { handler: exec, command: "cat >/dev/null", order: key }
   images: { handler: exec, command: "grep -q poison || exit 0; echo 'not a picture' >&2; exit 75", order: key,
             retry: { for: 1h, backoff: { base: 30s, max: 60s } } }
   reports: { handler: exec, command: "cat >/dev/null" }
 schedules:
   nightly: { cron: "30 2 * * *", zone: Europe/Berlin, topic: reports, json: '{"report":"nightly"}' }
+  totals: { every: 1s, topic: figures, json: '{"report":"totals"}' }
 `
 
 // Bounds of a task: a person may click so often, and take so long.
@@ -148,10 +151,13 @@ func TestTasksOfAnOperator(t *testing.T) {
 	in.must(`for i in 1 2 3 4 5 6; do echo "{\"key\":\"ann\",\"body\":\"{\\\"to\\\":\\\"ann@invalid\\\",\\\"n\\\":$i}\"}"; done |
 			pawl send mail --jsonl -q
 		echo '{"key":"bob","body":"{\"to\":\"bob@invalid\"}"}' | pawl send mail --jsonl -q
+		echo '{"key":"ann","body":"{\"to\":\"ann@full\"}"}' | pawl send mail --jsonl -q
 		pawl topics pause orders --reason "the warehouse counts" -q
 		for i in poison beach; do echo "{\"id\":\"$i\",\"key\":\"holiday\",\"body\":\"$i\"}"; done | pawl send images --jsonl -q
 		pawl schedules backfill nightly --since "$(date -u -d '25 hours ago' +%FT%TZ)" --until "$(date -u +%FT%TZ)" --yes -q`)
-	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "7")
+	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "8")
+	in.until("pawl schedules ls -o jsonl | grep totals", `…"last_outcome":"dead"…`)
+	in.must("pawl schedules pause totals -q")
 	p := &person{browser: newBrowser(t, base, "en")}
 	command(p.browser, emulation.SetDeviceMetricsOverride,
 		emulation.SetDeviceMetricsOverrideParams{Width: 1440, Height: 900, DeviceScaleFactor: 1})
@@ -161,6 +167,7 @@ func TestTasksOfAnOperator(t *testing.T) {
 	p.unblocks(in)
 	p.stops(in)
 	p.looksUp(in)
+	p.findsFailed()
 	p.drains(in)
 }
 
@@ -168,8 +175,9 @@ func TestTasksOfAnOperator(t *testing.T) {
 func (p *person) replays(in *incident) {
 	p.Helper()
 	p.begins()
-	p.sees("mail: 7 died in the last hour")
-	p.click("mail: 7 died")
+	p.sees("mail: 8 died in the last hour")
+	p.click("mail: 8 died")
+	p.sees("452 mailbox is full")
 	p.click("550 no such mailbox")
 	p.click("ann")
 	p.sees("Count", "6", "ann@invalid")
@@ -184,7 +192,7 @@ func (p *person) replays(in *incident) {
 	p.click("Carry it out: 6")
 	p.sees("Done", "6 / 6", "5/s", "Nothing of it has died again so far.")
 	p.ends("replay the mails of a customer with a corrected field")
-	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "1")
+	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "2")
 }
 
 // resumes finds who paused a topic, and resumes it.
@@ -241,6 +249,17 @@ func (p *person) looksUp(_ *incident) {
 	p.click("nightly")
 	p.sees("at 02:30", "backfill", "done")
 	p.ends("see whether tonight's report ran")
+}
+
+// findsFailed finds out why a report that a schedule asked for was not made.
+func (p *person) findsFailed() {
+	p.Helper()
+	p.begins()
+	p.click("totals: the message of its last tick is a dead letter")
+	p.sees("every 1s", "dead")
+	p.clickOn("td[data-label=Message] a", "")
+	p.sees("no space left")
+	p.ends("find why a scheduled report failed")
 }
 
 // drains drains a worker.
