@@ -43,7 +43,7 @@ func (in *incident) scrape() scrape {
 		switch {
 		case len(words) == 4 && words[1] == "TYPE":
 			counts[words[2]] = words[3] != "gauge"
-		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "policy_") ||
+		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "process_") || strings.HasPrefix(line, "policy_") ||
 			strings.HasPrefix(line, "forward_") || strings.HasPrefix(line, "outbox_") ||
 			strings.HasPrefix(line, "dead_letter_outbox_") || strings.HasPrefix(line, "log_"):
 			at := strings.LastIndex(line, " ")
@@ -78,16 +78,8 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 	var text strings.Builder
 	_, _ = fmt.Fprintf(&text,
 		"rule_files: [pawl.rules.yaml]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    input_series:\n")
-	series := maps.Clone(ill.values)
-	maps.Copy(series, calm.values)
-	maps.Copy(series, well.values)
 	rules := rulesOf(t, alert)
-	for _, s := range slices.Sorted(maps.Keys(series)) {
-		if name, _, _ := strings.Cut(s, "{"); !strings.Contains(rules, name) {
-			continue
-		}
-		_, _ = fmt.Fprintf(&text, "      - {series: '%s', values: '%s'}\n", labelled(s), course(s, calm, ill, well))
-	}
+	text.WriteString(inputs(rules, calm, ill, well))
 	up := map[bool]int{true: 1}
 	_, _ = fmt.Fprintf(&text, "      - {series: 'up{job=\"pawl\",instance=\"a\"}', values: '%dx%d %dx%d %dx%d'}\n",
 		up[len(calm.values) > 0], calmFor-1, up[len(ill.values) > 0], illFor-1, 1, wellFor)
@@ -117,6 +109,20 @@ func prove(t *testing.T, alert string, calm, ill, well scrape) {
 			t.Error(err)
 		}
 	}
+}
+
+// inputs are the series that the rules name, in promtool's form.
+func inputs(rules string, calm, ill, well scrape) string {
+	var text strings.Builder
+	series := maps.Clone(ill.values)
+	maps.Copy(series, calm.values)
+	maps.Copy(series, well.values)
+	for _, s := range slices.Sorted(maps.Keys(series)) {
+		if name, _, _ := strings.Cut(s, "{"); strings.Contains(rules, name) {
+			_, _ = fmt.Fprintf(&text, "      - {series: '%s', values: '%s'}\n", labelled(s), course(s, calm, ill, well))
+		}
+	}
+	return text.String()
 }
 
 // labelled is a series with the labels that a scrape adds.
