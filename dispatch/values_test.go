@@ -259,6 +259,31 @@ func TestLongErrorIsCutInTheLog(t *testing.T) {
 	})
 }
 
+// longPanic panics at everything with a megabyte, as its policy does.
+type longPanic struct{ nosy }
+
+func (*longPanic) Event(dispatch.Event)                 { panic(strings.Repeat("x", 1<<20)) }
+func (*longPanic) Claimed(string, int, []time.Duration) { panic(strings.Repeat("x", 1<<20)) }
+
+// TestLongPanicIsCut: a panic of whatever is the user's is as long as a record in the log, and the reason of one of a
+// handler keeps its stack.
+func TestLongPanicIsCut(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var log logged
+		c := one(1, func(context.Context, *pawl.Delivery) error { panic(strings.Repeat("x", 1<<20)) })
+		c.Observer, c.Events, c.Logger = &longPanic{}, &longPanic{}, log.logger()
+		c.Policy = policy.Func(func(policy.Attempt) policy.Decision { panic(strings.Repeat("x", 1<<20)) })
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(c)
+		time.Sleep(time.Minute)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Kind, strings.Contains(rec.Reason, "values_test.go")},
+			[]any{store.IsDead, pawl.KindPanic, true})
+		equal(r, log.count("panicked") >= 3, true)
+		equal(r, log.count("x") < 20*store.MaxReason, true)
+	})
+}
+
 // A failure that was made by hand, without an error, fails by its class.
 func TestFailureWithoutAnErrorKeepsItsClass(t *testing.T) {
 	bubble(t, func(r *rig) {

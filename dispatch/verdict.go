@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,13 +17,14 @@ import (
 
 var (
 	errGoexit    = pawl.OfKind(pawl.KindPanic, errors.New("the handler ended its goroutine (runtime.Goexit)"))
+	errNoPanic   = pawl.OfKind(pawl.KindPanic, errors.New("panic(nil)")) // of a program with GODEBUG=panicnil=1
 	errNoVerdict = errors.New("the batch handler returned no verdict for this delivery")
 	// errReturned ends the context of a handler that has returned, so that goroutines
 	// it left behind with that context end, too.
 	errReturned = fmt.Errorf("handler returned: %w", context.Canceled)
 )
 
-// maxStack is how much of a panic's stack is recorded.
+// maxStack is how much of a panic's stack is recorded, and of its text.
 const maxStack = 4 << 10
 
 // handle calls the handler; verdicts are those of a batch. A panic becomes an error;
@@ -31,7 +33,7 @@ func (w *worker) handle(c *call) (verdicts []error, err error) {
 	returned := false
 	defer func() {
 		if !returned {
-			err = recovered(recover())
+			err = cmp.Or(recovered(recover()), errNoPanic)
 		}
 	}()
 	if w.t.Batch != nil {
@@ -48,8 +50,9 @@ func recovered(v any) error {
 	if v == nil {
 		return nil
 	}
-	stack := debug.Stack()
-	return pawl.OfKind(pawl.KindPanic, fmt.Errorf("panic: %v\n%s", v, stack[:min(len(stack), maxStack)]))
+	text, stack := fmt.Sprint(v), debug.Stack()
+	return pawl.OfKind(pawl.KindPanic, fmt.Errorf("panic: %s\n%s",
+		text[:min(len(text), maxStack)], stack[:min(len(stack), maxStack)]))
 }
 
 // judge turns what a handler returned for a delivery into its settlement. It
@@ -202,7 +205,7 @@ func phaseOf(a *policy.Attempt) string {
 func (d *runner) decide(a policy.Attempt) (decision policy.Decision) {
 	defer func() {
 		if v := recover(); v != nil {
-			d.cfg.Logger.Error("policy panicked; the default rule decides", "error", v)
+			d.cfg.Logger.Error("policy panicked; the default rule decides", "error", recovered(v))
 			decision = d.fallback.Decide(a)
 		}
 	}()
