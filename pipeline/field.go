@@ -100,7 +100,7 @@ func CheckTopic(s string) error {
 
 // CheckAddress is a [Field.Check] of an address to listen at.
 func CheckAddress(s string) error {
-	if _, _, err := net.SplitHostPort(s); err != nil {
+	if _, port, err := net.SplitHostPort(s); err != nil || !isPort(port) {
 		return errors.New("must be an address with a port, such as 127.0.0.1:9120")
 	}
 	return nil
@@ -109,10 +109,16 @@ func CheckAddress(s string) error {
 // CheckHTTP is a [Field.Check] of the address of a server that speaks HTTP.
 func CheckHTTP(s string) error {
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()) {
 		return errors.New("must be an address such as https://example.com:9200")
 	}
 	return nil
+}
+
+// isPort reports whether a port can be used: none, a number up to 65535, or the name of a service.
+func isPort(s string) bool {
+	_, err := net.LookupPort("tcp", s)
+	return err == nil
 }
 
 // CheckPath is a [Field.Check] of the path of a URL that is served.

@@ -81,3 +81,22 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+// An address with a port that no server can have is refused before anything connects to it.
+func TestAddressesHavePortsThatExist(t *testing.T) {
+	for address, good := range map[string]bool{
+		"http://h": true, "https://h:9200/x": true, "http://h:65535": true, "http://h:65536": false, "http://h:99999": false,
+		"h:9200": false, "ftp://h": false, "http://": false,
+	} {
+		if err := pipeline.CheckHTTP(address); (err == nil) != good {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for address, good := range map[string]bool{
+		"127.0.0.1:9120": true, ":0": true, ":http": true, "127.0.0.1:99999": false, "127.0.0.1": false,
+	} {
+		if err := pipeline.CheckAddress(address); (err == nil) != good {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
