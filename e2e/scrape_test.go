@@ -43,7 +43,8 @@ func (in *incident) scrape() scrape {
 		switch {
 		case len(words) == 4 && words[1] == "TYPE":
 			counts[words[2]] = words[3] != "gauge"
-		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "process_") || strings.HasPrefix(line, "policy_") ||
+		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "process_") ||
+			strings.HasPrefix(line, "policy_") ||
 			strings.HasPrefix(line, "forward_") || strings.HasPrefix(line, "outbox_") ||
 			strings.HasPrefix(line, "dead_letter_outbox_") || strings.HasPrefix(line, "log_"):
 			at := strings.LastIndex(line, " ")

@@ -19,14 +19,14 @@ import (
 // A site that makes up URLs without end is left after a bounded number of requests, and nothing of it that is real is
 // lost.
 func TestCrawlOfMadeURLsEnds(t *testing.T) {
-	const most, real = 4000, 30
+	const most, honest = 4000, 30
 	menu := strings.Repeat("<p>The shop of fine things", 3)
 	number := func(r *http.Request) (n int) {
 		_, _ = fmt.Sscan(r.URL.Query().Get("n"), &n)
 		return n
 	}
 	items := func(n int) (list string) {
-		for id := n * 10; id < n*10+10 && id < real; id++ {
+		for id := n * 10; id < n*10+10 && id < honest; id++ {
 			list += fmt.Sprintf("<a href=/item/%d>Item %[1]d</a>", id)
 		}
 		return list
@@ -62,7 +62,7 @@ func TestCrawlOfMadeURLsEnds(t *testing.T) {
 			}
 			text("text/html", menu+c.page(r))(w, r)
 		}), most)
-		for id := range real {
+		for id := range honest {
 			if !pages[fmt.Sprintf("/item/%d", id)] {
 				t.Errorf("%s: item %d is missing", name, id)
 			}

@@ -229,7 +229,7 @@ func TestALaterCrawlResolvesADeadLetter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var resolved string
+		var resolved strings.Builder
 		for letter, err := range s.Dead(t.Context(), store.DeadFilter{Topic: "crawl.request", Resolved: new(true)}) {
 			if err != nil {
 				t.Fatal(err)
@@ -238,10 +238,10 @@ func TestALaterCrawlResolvesADeadLetter(t *testing.T) {
 			if err := json.Unmarshal(letter.Body, &q); err != nil {
 				t.Fatal(err)
 			}
-			resolved += strings.TrimPrefix(q.URL, w.URL)
+			resolved.WriteString(strings.TrimPrefix(q.URL, w.URL))
 		}
-		if err := s.Close(); err != nil || resolved != want {
-			t.Errorf("resolved are %q, want %q; %v", resolved, want, err)
+		if err := s.Close(); err != nil || resolved.String() != want {
+			t.Errorf("resolved are %q, want %q; %v", resolved.String(), want, err)
 		}
 	}
 }

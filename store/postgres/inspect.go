@@ -33,8 +33,7 @@ const (
 	// those that join it when they are due.
 	listLane = listOf + `(SELECT o.* FROM @msg o WHERE o.lane = $8::bigint
 		UNION ALL SELECT o.* FROM @lease j JOIN @msg o ON o.lane = j.lane WHERE j.token = -1) m` + listWhere
-	// listLeased is the same for leased messages, at a cost that does not depend on how many
-	// wait.
+	// listLeased is the same for leased messages; its cost does not depend on how many wait.
 	listLeased = listOf + `(SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM held c JOIN @msg o ON o.lane = c.lane
 		UNION SELECT o.lane, o.seq, o.rank, o.topic, o.key FROM @lease j JOIN @msg o ON o.lane = j.lane AND o.seq BETWEEN j.first AND j.last
 		WHERE j.token > 0) m` + listWhere

@@ -222,8 +222,8 @@ func (s *core) startWriter(ctx context.Context) error {
 		return err
 	}
 	named := s.path
-	if real, err := filepath.EvalSymlinks(named); err == nil {
-		s.path = real
+	if target, err := filepath.EvalSymlinks(named); err == nil {
+		s.path = target
 	}
 	if mounts, _ := os.ReadFile("/proc/self/mountinfo"); isMount(string(mounts), s.path) {
 		_ = c.close()
