@@ -230,7 +230,7 @@ func (f *fetcher) read(ctx context.Context, resp *http.Response, a *answer, quie
 			a.body = append(a.body, buffer[:n]...)
 			_, _ = hash.Write(buffer[:n])
 		}
-		if err == io.EOF || err == gzip.ErrHeader { // what follows a body in gzip is none of it
+		if err == io.EOF || errors.Is(err, gzip.ErrHeader) { // what follows a body in gzip is none of it
 			a.sha256 = hex.EncodeToString(hash.Sum(nil))
 			return nil
 		}

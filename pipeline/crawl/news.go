@@ -33,11 +33,11 @@ const (
 // with news gives idleNews back to its place, and to that of the page that led to it, which gets idleSame for any other
 // text.
 const (
-	maxIdle      = 100_000
-	idleCombined = 50
-	idleSame     = 40
-	idleMade     = 10
-	idleNews     = 500
+	maxIdle      = 2_000_000
+	idleCombined = maxIdle / 2000
+	idleSame     = maxIdle / 2500
+	idleMade     = maxIdle / 10_000
+	idleNews     = maxIdle / 200
 	fewCombined  = 40
 )
 
