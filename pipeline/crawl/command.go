@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
@@ -197,8 +198,14 @@ func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r
 func checkSection(name string, s pipeline.Section) []pipeline.Fault {
 	o, err := sectionOptions(s)
 	var faults []pipeline.Fault
-	if err != nil {
-		faults = append(faults, pipeline.Fault{Path: "fields", Why: err.Error()})
+	if all, ok := errors.AsType[interface {
+		error
+		Unwrap() []error
+	}](err); ok { // of the rules, each by its key
+		for _, wrong := range all.Unwrap() {
+			path, why, _ := strings.Cut(wrong.Error(), ": ")
+			faults = append(faults, pipeline.Fault{Path: path, Why: why})
+		}
 	}
 	if len(o.Seeds) > 0 || name != "" { // a module leaves them to the command line
 		if _, err := o.check(); err != nil {

@@ -115,8 +115,8 @@ func TestTry(t *testing.T) {
 
 func TestWrongModules(t *testing.T) {
 	rule := pipeline.NewSection(ruleFields(), map[string]any{"css": "a[", "xpath": "//a"})
-	s := pipeline.NewSection(fields(), map[string]any{"fields": map[string]pipeline.Section{"x": rule}})
-	if faults := checkSection("", s); len(faults) != 1 || !strings.Contains(faults[0].Why, "fields.x") {
+	s := pipeline.NewSection(fields(), map[string]any{"fields": map[string]pipeline.Section{"x": rule}, "items": rule})
+	if faults := checkSection("", s); len(faults) != 2 || faults[0].Path != "fields.x" || faults[1].Path != "items" {
 		t.Errorf("%+v", faults)
 	}
 	if _, err := extract.New(nil, &extract.Rule{CSS: "a["}, nil); err == nil {
