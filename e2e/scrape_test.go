@@ -24,6 +24,9 @@ type scrape struct {
 	counters map[string]bool
 }
 
+// ours is how the names of a daemon's series begin.
+var ours = []string{"pawl_", "policy_", "forward_", "outbox_", "dead_letter_outbox_", "log_", "process_"}
+
 // scrape reads the metrics, when what is counted on a slow clock was counted lately.
 func (in *incident) scrape() scrape {
 	s := scrape{map[string]float64{}, map[string]bool{}}
@@ -43,10 +46,7 @@ func (in *incident) scrape() scrape {
 		switch {
 		case len(words) == 4 && words[1] == "TYPE":
 			counts[words[2]] = words[3] != "gauge"
-		case strings.HasPrefix(line, "pawl_") || strings.HasPrefix(line, "process_") ||
-			strings.HasPrefix(line, "policy_") ||
-			strings.HasPrefix(line, "forward_") || strings.HasPrefix(line, "outbox_") ||
-			strings.HasPrefix(line, "dead_letter_outbox_") || strings.HasPrefix(line, "log_"):
+		case slices.ContainsFunc(ours, func(begin string) bool { return strings.HasPrefix(line, begin) }):
 			at := strings.LastIndex(line, " ")
 			series := line[:at]
 			name, _, _ := strings.Cut(series, "{")
