@@ -56,7 +56,7 @@ func weigh(msgs []pawl.Message) int {
 }
 
 // AppendTx implements [store.TxStore]: tx is a transaction on the file of the store, of
-// the driver modernc.org/sqlite; that of another library is refused with
+// the driver modernc.org/sqlite; one on another file is refused, and that of another library with
 // [ErrOtherLibrary]. Begin it with BEGIN IMMEDIATE (the parameter _txlock=immediate): a
 // transaction that has read before it appends fails if another one has written
 // meanwhile. While it is open, no other process can write to the file, and every other

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	driversqlite "modernc.org/sqlite"
 
@@ -30,15 +31,24 @@ func (w *writer) learnLibrary() error {
 	})
 }
 
-// checkLibrary refuses a transaction of another library.
+// selectFiles is that, and the files of a connection, a line each.
+const selectFiles = `SELECT (` + selectLibrary + `), (SELECT group_concat(file, char(10)) FROM pragma_database_list)`
+
+// checkLibrary refuses a transaction of another library, or on another file.
 func (s *core) checkLibrary(ctx context.Context, tx *sql.Tx) error {
-	var library string
-	err := tx.QueryRowContext(ctx, selectLibrary).Scan(&library)
+	var library, files string
+	err := tx.QueryRowContext(ctx, selectFiles).Scan(&library, &files)
 	if _, own := errors.AsType[*driversqlite.Error](err); own || errors.Is(err, sql.ErrTxDone) {
 		return err
 	}
 	if err == nil && library == s.library {
-		return nil
+		for path := range strings.SplitSeq(files, "\n") {
+			if info, err := os.Stat(path); err == nil && os.SameFile(info, s.files.files[s.path]) {
+				return nil
+			}
+		}
+		return &store.Error{Op: "append", Code: store.ErrInvalid, Err: errors.New("the transaction is on another file"),
+			Hint: "begin it on " + s.path}
 	}
 	return &store.Error{Op: "append", Code: store.ErrInvalid, Err: ErrOtherLibrary, Hint: oneLibrary}
 }

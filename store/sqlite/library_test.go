@@ -79,6 +79,26 @@ func TestOtherLibrary(t *testing.T) {
 	}
 }
 
+// TestOtherFile: a transaction on another file, which has a store of its own, is refused: what it appends would not be
+// in the store that was asked.
+func TestOtherFile(t *testing.T) {
+	path, other := filepath.Join(t.TempDir(), "pawl.db"), filepath.Join(t.TempDir(), "other.db")
+	s := open(t, Config{Path: path})
+	open(t, Config{Path: other})
+	for file, wrong := range map[string]bool{path: false, other: true} {
+		db, err := sql.Open("sqlite", dsn(file, "mode=rw&_txlock=immediate&_busy_timeout=5000"))
+		must(t, err)
+		tx, err := db.BeginTx(t.Context(), nil)
+		must(t, err)
+		err = store.SendTx(t.Context(), s, tx, pawl.Message{Topic: "t"})
+		if errors.Is(err, store.ErrInvalid) != wrong {
+			t.Errorf("%s: %v", file, err)
+		}
+		must(t, tx.Commit())
+		must(t, db.Close())
+	}
+}
+
 // TestOtherLibraryHasTheFile: another library of this process that has the file open is noticed by the
 // descriptor that it has of the shared memory; connections of our own library have none of their own.
 func TestOtherLibraryHasTheFile(t *testing.T) {
