@@ -170,7 +170,7 @@ var owners = []owner{
 	{"github.com/jackc/pgx", "store/postgres"},
 	{"modernc.org/sqlite", "store/sqlite"},
 	{"github.com/go-sql-driver/mysql", "store/mysql"},
-	{"github.com/redis/go-redis", "store/redis"},
+	{"github.com/redis/go-redis", "..."}, // store/redis, and streams of observe/logs
 	{"github.com/twmb/franz-go", "store/kafka"},
 	{"github.com/pierrec/lz4", "observe/logs"}, // batches of logs, as the client of Kafka packs them
 	{"github.com/klauspost/compress", "..."},   // zstd: bodies of store/codec, and of pages in pipeline/crawl
