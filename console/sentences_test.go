@@ -78,7 +78,7 @@ func TestTheDoctorSpeaksChinese(t *testing.T) {
 	}
 	for said, want := range map[string]string{
 		"7 dead letters": "7 条死信",
-		`2 wait behind message m1 of the key "k", which is retried at 22:00 UTC: no = picture`: `2 条排在键 "k" 的消息 m1 之后，` +
+		`2 waiting behind message m1 of the key "k", which is retried at 22:00 UTC: no = picture`: `2 条排在键 "k" 的消息 m1 之后，` +
 			`后者将于 22:00 UTC: no = picture 重试`,
 		"what nobody has translated": "what nobody has translated",
 	} {
