@@ -60,10 +60,10 @@ func (d *throttle) owe(r *run, st *store.Settlement) {
 	t, last := r.topic, &r.ds[len(r.ds)-1]
 	ended := r.state == over && st.Verdict == store.Ack && st.Hold == 0
 	reserved := r.critical && t.criticalRunning < t.Reserved // nothing of a lower priority may take it
-	if !ended || !r.full || !r.keyed || reserved {
+	if !ended || !r.full || !r.keyed || reserved || last.Priority <= t.low.prio || d.phase != working {
 		return
 	}
-	if t.measured && t.mean < worthKeeping*t.gap {
+	if t.measured && t.took < worthKeeping*t.gap {
 		t.gap -= t.gap / 16 // the store may have become quicker: it is tried again after a while
 		return
 	}
@@ -74,11 +74,11 @@ func (d *throttle) owe(r *run, st *store.Settlement) {
 // sent after the last settlement of the run. The caller holds mu.
 func (d *throttle) keepSlot(r *run, prio int) {
 	t, now, wait := r.topic, d.engine.now(), owedFor
-	if t.Batch != nil || prio <= t.low.prio || len(t.owes) >= t.Concurrency || d.phase != working {
+	if prio <= t.low.prio || len(t.owes) >= t.Concurrency*t.batch() || d.phase != working {
 		return
 	}
 	if t.measured {
-		wait = min(max(owedFor, t.mean/worthKeeping), owedLongest)
+		wait = min(max(owedFor, t.took/worthKeeping), owedLongest)
 	}
 	t.owes = append(t.owes, owed{r, prio, now, now + wait, never})
 	d.openAt(t, now, wait)
@@ -118,10 +118,13 @@ func (t *topic) owedBefore(r *run) (n int) {
 			n++
 		}
 	}
-	return n
+	return t.slotsOf(n)
 }
 
-// unclaimable is how many slots are owed to lanes whose next message no claim brings yet.
+// slotsOf is how many slots so many lanes need.
+func (t *topic) slotsOf(lanes int) int { return (lanes + t.batch() - 1) / t.batch() }
+
+// unclaimable is how many lanes are owed a slot whose next message no claim brings yet.
 func (t *topic) unclaimable() (n int) {
 	for i := range t.owes {
 		if t.owes[i].settled == never {

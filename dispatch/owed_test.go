@@ -72,6 +72,41 @@ func (r *rig) lowBefore(slots, prio, each int, handler time.Duration) (low int) 
 	return low
 }
 
+// Batches keep their slot, too.
+func TestLanesKeepTheSlotOfTheirBatch(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.store.slow(3 * time.Millisecond)
+		for lane := range 3 {
+			for _, m := range keyed("a", fmt.Sprint("vip", lane), 8) {
+				m.Priority = pawl.MaxPriority
+				r.append(m)
+			}
+		}
+		r.append(numbered("a", 40)...)
+		urgent, low := 0, 0
+		c := batched(1, 4, func(_ context.Context, ds []*pawl.Delivery) []error {
+			time.Sleep(300 * time.Millisecond)
+			n := 0
+			for _, d := range ds {
+				if d.Priority > 0 {
+					n++
+				}
+			}
+			if n == 0 && urgent < 24 {
+				low++
+			}
+			urgent += n
+			return make([]error, len(ds))
+		})
+		c.UntilEmpty = true
+		r.run(c)
+		equal(r, r.ended(), nil)
+		if low > 1 {
+			t.Errorf("%d batches have only the lower priority", low)
+		}
+	})
+}
+
 // A store that was slow for a while is not taken for slow for ever.
 func TestASlotIsKeptAgainWhenTheStoreIsQuick(t *testing.T) {
 	bubble(t, func(r *rig) {

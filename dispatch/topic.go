@@ -43,6 +43,7 @@ type topic struct {
 
 	perRun   float64       // how many messages a run brings, moving
 	mean     time.Duration // of a handler's time per message, moving
+	took     time.Duration // of a call, moving
 	measured bool
 	pace     pace
 	counts   counts
@@ -145,7 +146,7 @@ func (t *topic) welcome() int {
 // space is the room that slots and work ahead leave, whatever the limits say.
 func (t *topic) space() int {
 	owed := t.unclaimable()
-	missing := max(t.freeSlots()-owed, 0)*t.batch() - t.asked
+	missing := max(t.freeSlots()-t.slotsOf(owed), 0)*t.batch() - t.asked
 	if t.Batch != nil {
 		missing -= t.waiting
 	} else {
@@ -159,13 +160,14 @@ func (t *topic) space() int {
 	return min(max(t.Concurrency*t.batch()+ahead-held, missing, 0), maxClaim)
 }
 
-// observe takes what a call took for each of its messages into the mean.
-func (t *topic) observe(each time.Duration) {
+// observe takes what a call took, and that for each of its messages, into the means.
+func (t *topic) observe(each, call time.Duration) {
 	if !t.measured {
-		t.measured, t.mean = true, each
+		t.measured, t.mean, t.took = true, each, call
 		return
 	}
 	t.mean += (each - t.mean) / 16
+	t.took += (call - t.took) / 16
 }
 
 // quick reports whether a handler is so quick that its next verdicts are worth

@@ -265,6 +265,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	d, t, c := w.d, w.t, w.call
 	w.now = d.now()
 	ran := w.now - c.started
+	took := ran
 	c.back.Store(true)
 	var one [1]entry
 	results := one[:1]
@@ -298,7 +299,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 		d.abandonedReturned(c)
 		return false
 	}
-	t.observe(ran)
+	t.observe(ran, took)
 	t.vacate(c)
 	d.exit(t, c, o, after, w.now)
 	for _, p := range c.parts {
