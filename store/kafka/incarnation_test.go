@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"testing"
 
-	"github.com/pawl-dev/pawl/store/kafka"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
@@ -44,14 +43,4 @@ func TestForeignMetadata(t *testing.T) {
 		t.Errorf("came: %v, want m5 to m9", seen)
 	}
 	hasFault(t, s, "metadata of the commit")
-}
-
-// TestGated counts what is finished behind the first message that is not.
-func TestGated(t *testing.T) {
-	for want, l := range map[int64]kafka.Lag{3: {Start: 0, End: 10, Committed: 4, Left: 3}, 0: {End: 10, Committed: 10},
-		2: {Start: 5, End: 10, Committed: -1, Left: 3}} {
-		if got := l.Gated; got != want {
-			t.Errorf("%+v: %d, want %d", l, got, want)
-		}
-	}
 }

@@ -280,6 +280,9 @@ type Lag struct {
 // next is the first offset that may be unfinished.
 func (l *Lag) next() int64 { return max(l.Committed, l.Start) }
 
+// gated is how many messages are finished behind the first one that is not.
+func (l *Lag) gated() int64 { return max(0, l.End-l.next()-l.Left) }
+
 // lags returns how far the group is in the partitions of a topic: by its commits and, for
 // partitions of this process, by its own progress.
 func (s *registry) lags(ctx context.Context, name string) ([]Lag, error) {
@@ -309,7 +312,7 @@ func (s *registry) lags(ctx context.Context, name string) ([]Lag, error) {
 		}
 		l.cp, _ = gate.Decode(l.Committed, known.source(), text)
 		l.Left = s.left(&l)
-		l.Gated = max(0, l.End-l.next()-l.Left)
+		l.Gated = l.gated()
 		lags = append(lags, l)
 	}
 	slices.SortFunc(lags, func(a, b Lag) int { return cmp.Compare(a.Partition, b.Partition) })
