@@ -20,7 +20,6 @@ PURE      = ^($$(awk 'NF == 3 {printf "%s%s", sep, $$3; sep = "|"}' dev/served.t
 UNITS    ?= $$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')
 # Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
 UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ && NF == 2 {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
-IDLE     := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
 BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
@@ -137,18 +136,10 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, one more at once than there are cores. Tests under kills mostly wait: the static
-# checks run beside them and get the CPU that is left.
-parts: format
+# The packages that wait most come first, one more at once than there are cores.
+parts: format fixes lint
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
-	$(MAKE) services-plain
-	$(IDLE) $(MAKE) fixes lint bench-changed >out/static.log 2>&1 & static=$$!
-	failed=
-	$(MAKE) crash-test || failed=crash-test
-	wait "$$static" || failed+=' static checks'
-	cat out/static.log
-	[[ -z $$failed ]] || { echo "failed: $$failed"; exit 1; }
-	$(MAKE) fuzz-changed scripts-changed
+	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
 
 # What fails is a hole in the report.
 coverage-tests:
