@@ -32,6 +32,7 @@ type line struct {
 type pipeWorker struct {
 	mu  sync.Mutex
 	out *bufio.Writer
+	all sync.WaitGroup
 }
 
 func work(mode string) {
@@ -43,6 +44,7 @@ func work(mode string) {
 	for n := 1; ; n++ {
 		text, err := in.ReadString('\n')
 		if err != nil {
+			w.all.Wait()
 			return
 		}
 		var l line
@@ -78,10 +80,20 @@ func (w *pipeWorker) do(what string, l line, n int) {
 	case "hang":
 		_ = w.out.Flush()
 		time.Sleep(time.Hour)
-	case "slow":
+	case "slow", "beside": // one after the other, or side by side
 		d, _ := time.ParseDuration(argument)
-		time.Sleep(d)
-		w.say(l, `"ack"`, "")
+		if verb == "slow" {
+			time.Sleep(d)
+			w.say(l, `"ack"`, "")
+			return
+		}
+		w.all.Go(func() {
+			time.Sleep(d)
+			w.say(l, `"ack"`, "")
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			_ = w.out.Flush()
+		})
 	case "mute":
 		_ = w.out.Flush()
 		_ = os.Stdout.Close()

@@ -154,12 +154,26 @@ func (c *child) take(answers []answer) {
 			}
 			p.answered, p.unready, p.failing = true, 0, nil
 			c.answers++
-			c.window.answered(now.Sub(k.at), held)
+			c.window.answered(now.Sub(k.at), held, c.overtook(k), now)
 			c.drop(k)
 			k.finish(outcome{verdict: new(a.verdict)})
 		}
 	}
 	c.feed()
+}
+
+// overtook reports whether the child answered k and still holds what it got before.
+// That is looked at only where it matters.
+func (c *child) overtook(k *call) bool {
+	if !c.window.trying {
+		return false
+	}
+	for _, other := range c.held {
+		if other.begin < k.begin {
+			return true
+		}
+	}
+	return false
 }
 
 // drop takes k out of what the child holds.

@@ -24,9 +24,9 @@ type Config struct {
 	Command string
 	// Children is how many are started and kept; 0 is 1.
 	Children int
-	// InFlight is how many deliveries a child holds at once, up to [MaxInFlight]: it is
-	// for programs that work on several at once. 0 is as many as the child answers
-	// within a moment, and at least one.
+	// InFlight is how many deliveries a child holds at once. 0 derives it from the
+	// behaviour of the child: as many as it answers within a moment, or works on
+	// concurrently, up to [MaxInFlight].
 	InFlight int
 	// Rank orders what waits for a child, the lowest first; nil is the order in
 	// which it came.

@@ -102,7 +102,7 @@ not start (exit code 5).`,
 	fl.IntVar(&f.concurrency, "concurrency", f.concurrency, "programs at once")
 	_ = fl.SetAnnotation("concurrency", manual.DefaultAs, []string{"the number of processors"}) // the flag is there
 	fl.IntVar(&f.inFlight, "in-flight", 0,
-		"with --pipe: deliveries that a program holds at once (0: as many as it answers in 2 ms)")
+		"with --pipe: deliveries that a program holds at once (0: as many as it turns out to use)")
 	fl.Var(&f.lease, "lease", "how long messages stay claimed if this process dies")
 	fl.Var(&f.deadline, "deadline", "how long a delivery may take at most; a setting of the topic")
 	fl.Var(&f.limit, "limit", "claim no faster than this, such as 100/s or 30/m")

@@ -111,7 +111,7 @@ func topicShape() *shape {
 			with:  programs,
 			shape: shape{kind: text, noun: "command", raw: true, check: checkFilled}},
 		{name: "in_flight",
-			doc: "Deliveries that a kept program holds at once, if it works on several; 0 is as many as it answers in 2 ms.",
+			doc: "Deliveries that a kept program holds at once; 0 derives it from how the program behaves.",
 			def: "0", with: []string{Pipe},
 			shape: whole(0, 256)},
 		{name: "url", doc: "Where a delivery is sent to.", must: true, with: []string{HTTP},

@@ -23,7 +23,8 @@ type WorkConfig struct {
 	// started Concurrency times and kept.
 	Exec, Pipe  string
 	Concurrency int
-	// InFlight is how many deliveries a kept program holds; 0 follows from how quick it is.
+	// InFlight is how many deliveries a kept program holds; 0 follows from what it
+	// shows.
 	InFlight int
 	Lease    time.Duration
 	// Declared states settings of the topics; the newest declaration counts.
