@@ -3,9 +3,7 @@
 set -eu
 cd "$(dirname "$0")"
 pawl=${PAWL:-pawl}
-"$pawl" wecom sim &
+"$pawl" wecom sim --users 3 --every 5s &
 sim=$!
-while sleep 5; do curl -sS -d '{"users":3}' http://127.0.0.1:9121/control/message >/dev/null; done &
-customers=$!
-trap 'kill "$sim" "$customers"' EXIT
+trap 'kill "$sim"' EXIT
 "$pawl" up

@@ -35,7 +35,10 @@ type rig struct {
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	s := sim.New(sim.Config{Seed: 1})
+	s, err := sim.New(sim.Config{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewServer(s)
 	t.Cleanup(func() { s.Wait(); server.Close() })
 	st, err := open.Open(t.Context(), open.Config{URL: "sqlite:" + t.TempDir() + "/pawl.db"})

@@ -52,9 +52,9 @@ func (s *Server) getToken(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	q, a := r.URL.Query(), answer(nil)
 	switch {
-	case q.Get("corpid") != CorpID:
+	case q.Get("corpid") != s.config.CorpID:
 		a = code(40013, "invalid corpid")
-	case q.Get("corpsecret") != Secret || s.faults["bad_secret"] > 0:
+	case q.Get("corpsecret") != s.config.Secret || s.faults["bad_secret"] > 0:
 		a = code(40001, "invalid credential")
 	default:
 		a = s.issue()

@@ -63,7 +63,7 @@ func (s *Server) event(accountID, token string) []byte {
 	at := s.now().Unix()
 	if s.config.JSON {
 		text, _ := json.Marshal(map[string]any{
-			"ToUserName": CorpID, "CreateTime": at, "MsgType": "event", "Event": "kf_msg_or_event",
+			"ToUserName": s.config.CorpID, "CreateTime": at, "MsgType": "event", "Event": "kf_msg_or_event",
 			"Token": token, "OpenKfId": accountID,
 		})
 		return text
@@ -71,16 +71,16 @@ func (s *Server) event(accountID, token string) []byte {
 	return fmt.Appendf(nil,
 		"<xml><ToUserName><![CDATA[%s]]></ToUserName><CreateTime>%d</CreateTime><MsgType><![CDATA[event]]></MsgType>"+
 			"<Event><![CDATA[kf_msg_or_event]]></Event><Token><![CDATA[%s]]></Token><OpenKfId><![CDATA[%s]]></OpenKfId></xml>",
-		CorpID, at, token, accountID)
+		s.config.CorpID, at, token, accountID)
 }
 
 // post sends one callback.
 func (s *Server) post(target string, text []byte) error {
 	sealed, query := s.seal(text)
-	body := []byte("<xml><ToUserName><![CDATA[" + CorpID + "]]></ToUserName><Encrypt><![CDATA[" + sealed +
+	body := []byte("<xml><ToUserName><![CDATA[" + s.config.CorpID + "]]></ToUserName><Encrypt><![CDATA[" + sealed +
 		"]]></Encrypt></xml>")
 	if s.config.JSON {
-		body, _ = json.Marshal(map[string]string{"tousername": CorpID, "encrypt": sealed})
+		body, _ = json.Marshal(map[string]string{"tousername": s.config.CorpID, "encrypt": sealed})
 	}
 	_, err := exchange(5*time.Second, http.MethodPost, target+"?"+query.Encode(), body)
 	return err
@@ -131,7 +131,7 @@ func (s *Server) seal(text []byte) (sealed string, query url.Values) {
 	nonce, at := strconv.Itoa(s.rand.IntN(1<<30)), strconv.FormatInt(time.Now().Unix(), 10)
 	s.mu.Unlock()
 	plain = binary.BigEndian.AppendUint32(plain, uint32(len(text))) //nolint:gosec // texts are short
-	plain = append(append(plain, text...), CorpID...)
+	plain = append(append(plain, text...), s.config.CorpID...)
 	pad := 32 - len(plain)%32
 	plain = append(plain, bytes.Repeat([]byte{byte(pad)}, pad)...)
 	block, err := aes.NewCipher(s.key)
@@ -140,7 +140,7 @@ func (s *Server) seal(text []byte) (sealed string, query url.Values) {
 	}
 	cipher.NewCBCEncrypter(block, s.key[:16]).CryptBlocks(plain, plain)
 	sealed = base64.StdEncoding.EncodeToString(plain)
-	parts := []string{Token, at, nonce, sealed}
+	parts := []string{s.config.Token, at, nonce, sealed}
 	sort.Strings(parts)
 	sum := sha1.Sum([]byte(strings.Join(parts, ""))) //nolint:gosec // see above
 	return sealed, url.Values{"msg_signature": {hex.EncodeToString(sum[:])}, "timestamp": {at}, "nonce": {nonce}}

@@ -56,7 +56,7 @@ type said struct {
 
 func (s *Server) controlMessage(in said) (any, error) {
 	in.User, in.Text = cmp.Or(in.User, "wm-user"), cmp.Or(in.Text, "hello")
-	in.Account = cmp.Or(in.Account, Account)
+	in.Account = cmp.Or(in.Account, s.config.Accounts[0])
 	var ids []string
 	for n := range max(in.Count, 1) {
 		for u := range max(in.Users, 1) {
@@ -78,7 +78,7 @@ func (s *Server) controlMessage(in said) (any, error) {
 func (s *Server) controlEvent(in map[string]any) (any, error) {
 	s.mu.Lock()
 	event, _ := in["event"].(map[string]any)
-	id := cmp.Or(text(in["open_kfid"]), text(event["open_kfid"]), Account)
+	id := cmp.Or(text(in["open_kfid"]), text(event["open_kfid"]), s.config.Accounts[0])
 	if text(in["msgid"]) == "" {
 		in["msgid"] = s.id("ev")
 	}

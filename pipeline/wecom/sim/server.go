@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -13,8 +14,10 @@ import (
 	"time"
 )
 
-// Config configures a simulator.
+// Config configures a simulator. Zero fields have the values of the examples.
 type Config struct {
+	CorpID, Secret, Token, AESKey string
+	Accounts                      []string
 	// Callback is the URL that is called; empty: none.
 	Callback string
 	Seed     uint64
@@ -22,7 +25,7 @@ type Config struct {
 	JSON bool
 }
 
-// The one application of a simulator, with its one account.
+// What the examples are configured with.
 const (
 	CorpID  = "ww0123456789abcdef"
 	Secret  = "sim-secret"
@@ -89,19 +92,28 @@ type Sent struct {
 }
 
 // New makes a simulator.
-func New(c Config) *Server {
-	key, err := base64.StdEncoding.DecodeString(AESKey + "=")
-	if err != nil {
-		panic(err) // it is a constant
+func New(c Config) (*Server, error) {
+	c.CorpID, c.Secret = cmp.Or(c.CorpID, CorpID), cmp.Or(c.Secret, Secret)
+	c.Token, c.AESKey = cmp.Or(c.Token, Token), cmp.Or(c.AESKey, AESKey)
+	if len(c.Accounts) == 0 {
+		c.Accounts = []string{Account}
+	}
+	key, err := base64.StdEncoding.DecodeString(c.AESKey + "=")
+	if err != nil || len(key) != 32 {
+		return nil, fmt.Errorf("the AES key has 43 letters and digits")
 	}
 	s := &Server{
-		config: c, key: key, rand: rand.New(rand.NewPCG(c.Seed, 1)), faults: faults{}, //nolint:gosec // chance that repeats itself
-		accounts: map[string][]item{Account: {}}, users: map[string]*user{}, access: map[string]time.Time{},
-		bells: map[string]time.Time{}, minute: map[string][]time.Time{}, running: map[string]int{},
-		counts: map[string]int{}, msgIDs: map[string]bool{}, codes: map[string]time.Time{}, mux: http.NewServeMux(),
+		config: c, key: key, rand: rand.New(rand.NewPCG(c.Seed, 1)), faults: faults{}, accounts: map[string][]item{}, //nolint:gosec // chance that repeats itself
+		users: map[string]*user{}, access: map[string]time.Time{}, bells: map[string]time.Time{},
+		minute:  map[string][]time.Time{},
+		running: map[string]int{}, counts: map[string]int{}, msgIDs: map[string]bool{}, codes: map[string]time.Time{},
 	}
+	for _, id := range c.Accounts {
+		s.accounts[id] = []item{}
+	}
+	s.mux = http.NewServeMux()
 	s.routes()
-	return s
+	return s, nil
 }
 
 // ServeHTTP implements http.Handler.
