@@ -12,37 +12,31 @@ import (
 const mostCompleted = 50
 
 // TopicsLike returns the names of topics that begin like that.
-func TopicsLike(ctx context.Context, opened store.Store, begun string) (names []string) {
+func TopicsLike(ctx context.Context, opened store.Store, begun string) []string {
 	topics, ok := store.As[store.Topics](opened)
 	if !ok {
 		return nil
 	}
 	stats, _ := topics.Stats(ctx)
-	for i := range stats {
-		if strings.HasPrefix(stats[i].Name, begun) {
-			names = append(names, stats[i].Name)
-		}
-	}
-	return names
+	return namesLike(stats, begun, func(t *store.TopicStats) string { return t.Name })
 }
 
 // WorkersLike returns the names of workers that begin like that.
-func WorkersLike(ctx context.Context, opened store.Store, begun string) (names []string) {
+func WorkersLike(ctx context.Context, opened store.Store, begun string) []string {
 	all, _ := Workers(ctx, opened)
-	for i := range all {
-		if strings.HasPrefix(all[i].Owner, begun) {
-			names = append(names, all[i].Owner)
-		}
-	}
-	return names
+	return namesLike(all, begun, func(w *Worker) string { return w.Owner })
 }
 
 // PipelinesLike returns the names of pipelines that begin like that.
-func PipelinesLike(ctx context.Context, opened store.Store, begun string) (names []string) {
+func PipelinesLike(ctx context.Context, opened store.Store, begun string) []string {
 	all, _ := Pipelines(ctx, opened)
+	return namesLike(all, begun, func(p *Pipeline) string { return p.Name })
+}
+
+func namesLike[T any](all []T, begun string, name func(*T) string) (names []string) {
 	for i := range all {
-		if strings.HasPrefix(all[i].Name, begun) {
-			names = append(names, all[i].Name)
+		if n := name(&all[i]); strings.HasPrefix(n, begun) {
+			names = append(names, n)
 		}
 	}
 	return names
