@@ -20,7 +20,7 @@ PURE      = ^($$(awk 'NF == 3 {printf "%s%s", sep, $$3; sep = "|"}' dev/served.t
 UNITS    ?= $$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')
 # Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
 UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ && NF == 2 {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
-BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 1))
+BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
 
@@ -123,7 +123,7 @@ lint:
 	$(TOOL) golangci-lint run $(PKG) 2> >(grep -v '^go: downloading' >&2)
 	if command -v shellcheck >/dev/null; then shellcheck -x dev/services dev/services.d/test dev/fuzz dev/api-fuzz dev/changed dev/tmpdir .ci/run; else echo 'shellcheck is not installed: scripts not checked'; fi
 
-# Lint has run vet. Collecting garbage is dear under -race, and a watched process sleeps for a second at its end.
+# Lint runs vet. Collecting garbage is dear under -race, and a watched process sleeps for a second at its end.
 unit:
 	@$(GO) test ./internal/arch
 	export TMPDIR=$$(dev/tmpdir)
@@ -136,10 +136,18 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, one more at once than there are cores.
-parts: format fixes lint
+# The packages that wait most come first, two more at once than there are cores. The kills mostly wait, too: static checks
+# and builds of benchmarks take what they leave of the processors.
+parts: format
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
-	$(MAKE) services-plain crash-test fuzz-changed scripts-changed bench-changed
+	$(MAKE) services-plain
+	mkdir -p out
+	nice -n 19 $(MAKE) fixes lint bench-changed >out/static 2>&1 &
+	$(MAKE) crash-test && killed=0 || killed=$$?
+	wait $$! && static=0 || static=$$?
+	cat out/static
+	[[ $$killed -eq 0 && $$static -eq 0 ]]
+	$(MAKE) fuzz-changed scripts-changed
 
 # What fails is a hole in the report.
 coverage-tests:
