@@ -87,6 +87,50 @@ func TestLateCommitIsNotOfTheRun(t *testing.T) {
 	}
 }
 
+// The first message of a lane is the one that was given out, also where one with a lower number has committed since. If
+// it is a suspect, the lane is claimed as one: with the ticket of an ordinary message nobody could ever have it.
+func TestSuspectBehindALateCommitIsClaimed(t *testing.T) {
+	in := harness().Open(t)
+	s, ctx := in.Store.(*Store), t.Context()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	message := func(id string) store.Batch[pawl.Message] {
+		return store.NewBatch(pawl.Message{ID: id, Topic: "t", Key: []byte("k")})
+	}
+	conn, err := pgx.Connect(ctx, s.cfg.URL)
+	check(err)
+	defer conn.Close(ctx)
+	tx, err := conn.Begin(ctx)
+	check(err)
+	_, err = s.AppendTx(ctx, tx, message("late"))
+	check(err)
+	_, err = s.Append(ctx, message("suspect"))
+	check(err)
+	claim := func() (ids []string) {
+		t.Helper()
+		ds, err := s.Claim(ctx, []store.Want{{Topic: "t", Limit: 10}},
+			store.Lease{For: 10 * time.Second, Suspects: store.MaxSuspects, Alone: true})
+		check(err)
+		for _, d := range ds {
+			ids = append(ids, d.ID)
+		}
+		return ids
+	}
+	for rescues := range 5 {
+		if got := claim(); len(got) == 0 || got[0] != "suspect" {
+			t.Fatalf("after %d rescues: claimed %q", rescues, got)
+		}
+		if rescues == 1 {
+			check(tx.Commit(ctx))
+		}
+		in.Advance(time.Hour)
+	}
+}
+
 // A ticket that is dropped because its lane is busy is made up for when the lane
 // opens, also where somebody wrote to the lease while the ticket was looked at.
 func TestDroppedTicketIsMadeUpFor(t *testing.T) {

@@ -230,11 +230,15 @@ WITH x AS (DELETE FROM @lease WHERE ctid = ANY (ARRAY(
 ` + ticketHeads
 
 	// ticketHeads gives the head of each opened lane x a ticket, unless it has
-	// one of its own: that of a better rank was taken before.
+	// one of its own: that of a better rank was taken before. What was given out of a
+	// lane goes before messages with lower numbers that have committed since, and its
+	// rescues say which band the ticket belongs to.
 	ticketHeads = `
 INSERT INTO @slot (band, rank, seq, lane)
 SELECT ` + ticketBand + `, m.rank, m.seq, CASE WHEN x.lane < 0 THEN x.lane END
 FROM x CROSS JOIN LATERAL (SELECT * FROM @msg m WHERE m.lane = x.lane ORDER BY m.seq LIMIT 1) m
-LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = m.seq OFFSET 0) t ON true
+LEFT JOIN LATERAL (SELECT t.rescues FROM @tried t WHERE t.seq = coalesce((SELECT g.seq FROM @tried g
+	WHERE g.lane = x.lane AND g.seen AND g.seq >= m.seq AND EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq = g.seq OFFSET 0)
+	ORDER BY g.seq LIMIT 1), m.seq) OFFSET 0) t ON true
 WHERE m.seq <= x.reach OR m.rank < x.rank RETURNING (band / 512)::int`
 )
