@@ -44,6 +44,11 @@ type Shared interface {
 	// version it has seen misses no put: what becomes visible later has a higher one.
 	ListState(ctx context.Context, prefix string, after int64) iter.Seq2[Entry, error]
 
+	// LatestState yields the entries whose key begins with prefix and whose version is
+	// below before (0: all of them), the highest version first. An entry that changes
+	// meanwhile may be missing.
+	LatestState(ctx context.Context, prefix string, before int64) iter.Seq2[Entry, error]
+
 	// Clock returns the time by the store's clock.
 	Clock(ctx context.Context) (time.Time, error)
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/kafka/gate"
 )
 
@@ -45,7 +46,8 @@ func fromStart(by holder) beginning {
 // recallSkips carries out skips that were requested before the partition was assigned
 // to this process.
 func (g *group) recallSkips(topic string, partition int32) {
-	for _, e := range g.s.state.list(fmt.Sprintf("%s%s/%d/", keySkip, topic, partition), 0) {
+	for _, e := range g.s.state.list(fmt.Sprintf("%s%s/%d/", keySkip, topic, partition),
+		func(store.Entry) bool { return true }, 1) {
 		g.s.heedSkip(e.Key)
 	}
 }

@@ -276,29 +276,40 @@ func (s *side) DeleteState(ctx context.Context, key string, version int64) error
 
 // ListState implements [store.Shared]. It yields what there is when it begins.
 func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	return s.listState(ctx, prefix, func(e store.Entry) bool { return e.Version > after }, 1)
+}
+
+// LatestState implements [store.Shared]. It yields what there is when it begins.
+func (s *side) LatestState(ctx context.Context, prefix string, before int64) iter.Seq2[store.Entry, error] {
+	return s.listState(ctx, prefix, func(e store.Entry) bool { return before == 0 || e.Version < before }, -1)
+}
+
+// listState yields the entries with the prefix that are in it, by version: 1 up, -1 down.
+func (s *side) listState(ctx context.Context, prefix string, in func(store.Entry) bool,
+	order int) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if err := s.upToDate(ctx, "list state"); err != nil {
 			yield(store.Entry{}, err)
 			return
 		}
-		for _, e := range s.state.list(prefix, after) {
-			if !yield(e, nil) {
+		for _, e := range s.state.list(prefix, in, order) {
+			if !yield(ownEntry(e), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (st *state) list(prefix string, after int64) []store.Entry {
+func (st *state) list(prefix string, in func(store.Entry) bool, order int) []store.Entry {
 	st.tail.mu.Lock()
 	defer st.tail.mu.Unlock()
 	var found []store.Entry
 	for key, e := range st.entries {
-		if strings.HasPrefix(key, prefix) && e.Version > after {
-			found = append(found, ownEntry(e))
+		if strings.HasPrefix(key, prefix) && in(e) {
+			found = append(found, e)
 		}
 	}
-	slices.SortFunc(found, func(a, b store.Entry) int { return cmp.Compare(a.Version, b.Version) })
+	slices.SortFunc(found, func(a, b store.Entry) int { return order * cmp.Compare(a.Version, b.Version) })
 	return found
 }
 

@@ -81,6 +81,17 @@ func (s *side) DeleteState(ctx context.Context, key string, version int64) error
 
 // ListState implements [store.Shared]. It yields what there is when it begins.
 func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	return s.listState(ctx, prefix, func(e store.Entry) bool { return e.Version > after }, 1)
+}
+
+// LatestState implements [store.Shared]. It yields what there is when it begins.
+func (s *side) LatestState(ctx context.Context, prefix string, before int64) iter.Seq2[store.Entry, error] {
+	return s.listState(ctx, prefix, func(e store.Entry) bool { return before == 0 || e.Version < before }, -1)
+}
+
+// listState yields the entries with the prefix that are in it, by version: 1 up, -1 down.
+func (s *side) listState(ctx context.Context, prefix string, in func(store.Entry) bool,
+	order int) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		if _, err := s.enter(ctx, "list state"); err != nil {
 			yield(store.Entry{}, err)
@@ -88,14 +99,14 @@ func (s *side) ListState(ctx context.Context, prefix string, after int64) iter.S
 		}
 		var found []store.Entry
 		for key, e := range s.entries {
-			if strings.HasPrefix(key, prefix) && e.Version > after {
-				found = append(found, ownEntry(e))
+			if strings.HasPrefix(key, prefix) && in(e) {
+				found = append(found, e)
 			}
 		}
 		s.mu.Unlock()
-		slices.SortFunc(found, func(a, b store.Entry) int { return cmp.Compare(a.Version, b.Version) })
+		slices.SortFunc(found, func(a, b store.Entry) int { return order * cmp.Compare(a.Version, b.Version) })
 		for _, e := range found {
-			if !yield(e, nil) {
+			if !yield(ownEntry(e), nil) {
 				return
 			}
 		}

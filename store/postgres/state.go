@@ -28,6 +28,8 @@ const (
 	getEntry  = `SELECT key, version, at, writer, value FROM @entry WHERE key = $1::bytea`
 	entryPage = `SELECT key, version, at, writer, value FROM @entry
 		WHERE key >= $1::bytea AND key < $2::bytea AND version > $3::bigint ORDER BY version LIMIT $4::bigint`
+	entriesBefore = `SELECT key, version, at, writer, value FROM @entry
+		WHERE key >= $1::bytea AND key < $2::bytea AND version < $3::bigint ORDER BY version DESC LIMIT $4::bigint`
 	// nextRevision lets changes pass one by one: the next statement sees the effect of the last
 	// one.
 	nextRevision = `UPDATE @revision SET version = version + 1 RETURNING version`
@@ -50,10 +52,14 @@ func (s *side) entry(ctx context.Context, op, key string) (found store.Entry, er
 	return found, err
 }
 
-func (s *side) entryPage(ctx context.Context, op string, from, end []byte, after int64,
+func (s *side) entryPage(ctx context.Context, op string, from, end []byte, than int64, down bool,
 	limit int) (page []store.Entry, err error) {
 	err = s.inspector.cold(ctx, op, func(ctx context.Context, t *tx) error {
-		page, err = query(ctx, t, readEntry, entryPage, bytesValue(from), bytesValue(end), int8Value(after),
+		text := entryPage
+		if down {
+			text = entriesBefore
+		}
+		page, err = query(ctx, t, readEntry, text, bytesValue(from), bytesValue(end), int8Value(than),
 			int8Value(int64(limit)))
 		return err
 	})

@@ -31,6 +31,8 @@ const (
 	// entriesSince does not read all of a prefix to find what is new in it.
 	entriesSince = `SELECT key, version, at, writer, value FROM pawl_entry INDEXED BY pawl_entry_version
 		WHERE key >= ?1 AND key < ?2 AND version > ?3 ORDER BY version LIMIT ?4`
+	entriesBefore = `SELECT key, version, at, writer, value FROM pawl_entry INDEXED BY pawl_entry_version
+		WHERE key >= ?1 AND key < ?2 AND version < ?3 ORDER BY version DESC LIMIT ?4`
 	nextRevision = `UPDATE pawl_revision SET version = version + 1 RETURNING version`
 	putEntry     = `INSERT INTO pawl_entry (key, version, at, writer, value) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT (key) DO UPDATE SET version = excluded.version, at = excluded.at, writer = excluded.writer, value = excluded.value`
@@ -52,14 +54,17 @@ func (s *side) entry(ctx context.Context, op, key string) (found store.Entry, er
 	return found, err
 }
 
-func (s *side) entryPage(ctx context.Context, op string, from, end []byte, after int64,
+func (s *side) entryPage(ctx context.Context, op string, from, end []byte, than int64, down bool,
 	limit int) (page []store.Entry, err error) {
 	err = s.inspector.peek(ctx, op, func(k *work) (err error) {
 		text := entryPage
-		if after > 0 {
+		switch {
+		case down:
+			text = entriesBefore
+		case than > 0:
 			text = entriesSince
 		}
-		page, err = collect(k.db, readEntry, text, from, end, after, int64(limit))
+		page, err = collect(k.db, readEntry, text, from, end, than, int64(limit))
 		return err
 	})
 	return page, err

@@ -147,6 +147,7 @@ func (t *T) calls(ctx context.Context) map[string]error {
 		_, errs["get state"] = e.GetState(ctx, "k")
 		errs["delete state"] = e.DeleteState(ctx, "k", 0)
 		errs["list state"] = firstError(e.ListState(ctx, "", 0))
+		errs["latest state"] = firstError(e.LatestState(ctx, "", 0))
 		_, errs["clock"] = e.Clock(ctx)
 	}
 	if e, ok := store.As[store.Shared](s); ok {

@@ -19,6 +19,7 @@ type brokenEntries struct {
 	onResult func(*store.Entry) // of any call
 	onDelete func(version *int64)
 	onList   func(prefix string, after int64) iter.Seq2[store.Entry, error]
+	onLatest func(prefix string, before int64) iter.Seq2[store.Entry, error]
 }
 
 func (e *brokenEntries) result(got store.Entry, err error) (store.Entry, error) {
@@ -54,6 +55,13 @@ func (e *brokenEntries) ListState(ctx context.Context, prefix string, after int6
 	return e.Shared.ListState(ctx, prefix, after)
 }
 
+func (e *brokenEntries) LatestState(ctx context.Context, prefix string, before int64) iter.Seq2[store.Entry, error] {
+	if e.onLatest != nil {
+		return e.onLatest(prefix, before)
+	}
+	return e.Shared.LatestState(ctx, prefix, before)
+}
+
 func stateMutants() []mutant {
 	entries := func(set func(*brokenEntries)) breakage {
 		return func(b *broken) store.Store {
@@ -81,6 +89,16 @@ func stateMutants() []mutant {
 			return e.Shared.ListState(context.Background(), prefix, 0)
 		}), []string{"StateListsWhatIsNew"}},
 		{"stateListsByKey", listed(byKey), []string{"StateListsByPrefix"}},
+		{"stateLatestIsTheOldest", entries(func(e *brokenEntries) {
+			e.onLatest = func(prefix string, _ int64) iter.Seq2[store.Entry, error] {
+				return e.Shared.ListState(context.Background(), prefix, 0)
+			}
+		}), []string{"StateListsTheLatest"}},
+		{"stateLatestIgnoresTheVersion", entries(func(e *brokenEntries) {
+			e.onLatest = func(prefix string, _ int64) iter.Seq2[store.Entry, error] {
+				return e.Shared.LatestState(context.Background(), prefix, 0)
+			}
+		}), []string{"StateListsTheLatest"}},
 		{"stateCutsText", entries(func(e *brokenEntries) {
 			e.onResult = func(got *store.Entry) {
 				value, _, _ := strings.Cut(string(got.Value), "\x00")

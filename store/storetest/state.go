@@ -125,6 +125,30 @@ var stateSentences = []Sentence{
 			t.wantKeys("c", b.Version, "c")
 			t.wantKeys("", c.Version)
 		}},
+	{Text: "LatestState yields what ListState does, the highest version first, below a version or all of it.",
+		Name: "StateListsTheLatest", Test: func(t *T) {
+			t.wantLatest("", 0)
+			const many = 250
+			var want []string
+			versions := map[string]int64{}
+			for i := range many {
+				key := "many/" + strconv.Itoa(i)
+				want = slices.Insert(want, 0, key)
+				versions[key] = t.putState(key, "v").Version
+				t.putState("other/"+strconv.Itoa(i), "v")
+			}
+			t.wantLatest("many/", 0, want...)
+			t.wantLatest("many/", versions["many/200"], want[many-200:]...)
+			t.wantLatest("many/", versions["many/0"])
+			t.must(t.entries().DeleteState(t.ctx(), "many/2", store.AnyVersion))
+			t.putState("many/0", "later")
+			t.wantLatest("many/", versions["many/4"], "many/3", "many/1")
+			for e, err := range t.entries().LatestState(t.ctx(), "many/", 0) {
+				t.must(err)
+				t.wantEntry(e, "many/0", "later", e.Version)
+				break // a caller may have enough
+			}
+		}},
 	{Text: "A key or value beyond the limits is refused before any I/O.",
 		Name: "StateRefusesWhatNoStoreTakes", Test: func(t *T) {
 			for _, key := range []string{"", strings.Repeat("k", store.MaxStateKey+1), "a\x00", "a\xff"} {
@@ -212,6 +236,17 @@ func (t *T) stateKeys(prefix string, after int64) []string {
 		keys = append(keys, e.Key)
 	}
 	return keys
+}
+
+// wantLatest is wantKeys of LatestState.
+func (t *T) wantLatest(prefix string, before int64, want ...string) {
+	got := []string{}
+	for e, err := range t.entries().LatestState(t.ctx(), prefix, before) {
+		t.must(err)
+		got = append(got, e.Key)
+	}
+	t.check(slices.Equal(got, append([]string{}, want...)), "prefix %q before %d: %q; want %q", prefix, before, got,
+		want)
 }
 
 func (t *T) wantKeys(prefix string, after int64, want ...string) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"math"
 
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/backend"
@@ -16,8 +17,9 @@ const entryPage = 100
 type EntryTable struct {
 	// Get returns an entry; one of version 0 is not there.
 	Get func(ctx context.Context, op, key string) (store.Entry, error)
-	// Page returns, by version, up to limit of those with from <= key < end and a version above after.
-	Page func(ctx context.Context, op string, from, end []byte, after int64, limit int) ([]store.Entry, error)
+	// Page returns, by version, up to limit of those with from <= key < end and a version above than; down: below it,
+	// the highest first.
+	Page func(ctx context.Context, op string, from, end []byte, than int64, down bool, limit int) ([]store.Entry, error)
 	// Change stores, under the next version and at the store's time, what becomes of an entry; nil removes it. have is
 	// its version, 0 if it is not there. Nobody else changes entries meanwhile. If become fails, nothing changes.
 	Change func(ctx context.Context, op, key string, become func(have int64) (*store.Entry, error)) error
@@ -75,17 +77,29 @@ func (s *Entries) DeleteState(ctx context.Context, key string, version int64) er
 
 // ListState implements [store.Shared].
 func (s *Entries) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	return s.list(ctx, prefix, after, false)
+}
+
+// LatestState implements [store.Shared].
+func (s *Entries) LatestState(ctx context.Context, prefix string, before int64) iter.Seq2[store.Entry, error] {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	return s.list(ctx, prefix, before, true)
+}
+
+func (s *Entries) list(ctx context.Context, prefix string, than int64, down bool) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		// No byte of a text is 0xff: that is behind everything with the prefix.
 		from, end := []byte(prefix), append([]byte(prefix), 0xff)
 		for {
-			entries, err := s.table.Page(ctx, "list state", from, end, after, entryPage)
+			entries, err := s.table.Page(ctx, "list state", from, end, than, down, entryPage)
 			if err != nil {
 				yield(store.Entry{}, err)
 				return
 			}
 			for _, e := range entries {
-				if after = e.Version; !yield(e, nil) {
+				if than = e.Version; !yield(e, nil) {
 					return
 				}
 			}
