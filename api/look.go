@@ -39,11 +39,11 @@ func lookRoutes() []route {
 		g("/v1/dead/report", "dead report", "dead letters", "Count dead letters by cause, key and day",
 			show((*exchange).reportDead), false, "since", "topic"),
 		g("/v1/dead/{id}", "dead show", "dead letter", "Show a dead letter", show((*exchange).showDead), false),
-		g("/v1/operations", "operations ls", "operations", "List operations", rows((*exchange).listOperations), true,
+		g("/v1/operations", "operations ls", "operations", "List operations", parts((*exchange).listOperations), true,
 			"status"),
 		g("/v1/operations/{id}", "operations show", "operation", "Show an operation",
 			show((*exchange).operationState), false),
-		g("/v1/audit", "audit ls", "audit", "List what was changed", whole(rows((*exchange).listAudit)), true, "since",
+		g("/v1/audit", "audit ls", "audit", "List what was changed", whole(parts((*exchange).listAudit)), true, "since",
 			"kind", "newest"),
 		g("/v1/workers", "workers ls", "workers", "List workers", whole(rows(ofStore(operate.Workers))), true),
 		g("/v1/policy", "policy ls", "policy", "List the policy", whole(show((*exchange).listPolicy)), false),
@@ -55,14 +55,14 @@ func lookRoutes() []route {
 		g("/v1/schedules/{name}/next", "schedules next", "schedule", "Show the next ticks of a schedule",
 			show((*exchange).nextTicks), false, "n", "from"),
 		g("/v1/schedules/{name}/history", "schedules history", "schedule", "List the outcomes of its ticks",
-			whole(rows((*exchange).listRuns)), true),
+			whole((*exchange).listRuns), true),
 		g("/v1/state/{topic}", "state ls", "state", "List values that processes share", rows((*exchange).listShared),
 			true, "prefix"),
 		g("/v1/state/{topic}/{key}", "state get", "state", "Show a value that processes share",
 			show((*exchange).showShared), false),
 		g("/v1/state/{topic}/{key}/history", "state history", "state", "List the versions of a value",
-			rows((*exchange).listVersions), true),
-		g("/v1/state", "state ls", "state", "List the state", whole(rows((*exchange).listState)), true, "prefix"),
+			(*exchange).listVersions, true),
+		g("/v1/state", "state ls", "state", "List the state", whole(parts((*exchange).listState)), true, "prefix"),
 		g("/v1/doctor", "doctor", "doctor", "Look for what is wrong", whole(show((*exchange).doctor)), false),
 		g("/v1/stores", "stores", "stores", "Show what stores can do", whole(show((*exchange).stores)), false),
 		g("/v1/events", "(pawl up serves them at /events, too)", "events", "Follow events", whole((*exchange).events),
@@ -111,6 +111,44 @@ func rows[T any](find func(*exchange, context.Context) ([]T, error)) func(*excha
 		all, err := find(x, ctx)
 		return values(all), err
 	})
+}
+
+// parts is list of what the store reads in parts: its cursor says where to read on.
+func parts[T any](find func(*exchange, context.Context, operate.Part) (operate.Page[T], error)) func(*exchange) error {
+	return func(x *exchange) error {
+		ctx, cancel := x.call()
+		defer cancel()
+		p, err := x.page()
+		if err != nil {
+			return err
+		}
+		found, err := find(x, ctx, operate.Part{From: int64(p.from), Limit: p.limit, Looks: operate.MostSearched})
+		if err != nil {
+			return err
+		}
+		if found.Next > 0 {
+			x.w.Header().Set("Pawl-Cursor", strconv.FormatInt(found.Next, 10))
+		}
+		if found.Looked > 0 {
+			x.w.Header().Set("Pawl-Looked", strconv.Itoa(found.Looked))
+		}
+		return x.answer(http.StatusOK, found.Items)
+	}
+}
+
+// upTo answers with a page of a list of which up to so many are found.
+func upTo[T any](x *exchange, find func(ctx context.Context, most int) ([]T, error)) error {
+	ctx, cancel := x.call()
+	defer cancel()
+	p, err := x.page()
+	if err != nil {
+		return err
+	}
+	all, err := find(ctx, p.from+p.limit+1) // one more says that there is more
+	if err != nil {
+		return err
+	}
+	return answerList(x, values(all))
 }
 
 // whole is do, for callers that are for all topics.

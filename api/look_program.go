@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -19,28 +18,25 @@ func (c *caller) sees(o *operate.Operation) bool {
 		len(o.From) > 0 && !slices.ContainsFunc(o.From, func(t string) bool { return !c.over(t) })
 }
 
-func (x *exchange) listOperations(ctx context.Context) ([]operate.OperationState, error) {
+func (x *exchange) listOperations(ctx context.Context, part operate.Part) (p operate.Page[operate.OperationState],
+	err error) {
 	q := &query{exchange: x}
 	status := q.status()
 	if q.err != nil {
-		return nil, q.err
+		return p, q.err
 	}
 	ops, err := operate.OpenOperations(x.api.store)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	all, now, err := ops.List(ctx)
-	if err != nil {
-		return nil, err
+	found, now, err := ops.List(ctx, part, func(o *operate.Operation) bool {
+		return (status == "" || o.Status == status) && x.caller.sees(o)
+	})
+	p.Items, p.Next, p.Looked = []operate.OperationState{}, found.Next, found.Looked
+	for _, o := range found.Items {
+		p.Items = append(p.Items, operate.OperationState{Operation: o, Live: o.Live(now)})
 	}
-	shown := []operate.OperationState{}
-	for _, o := range all {
-		if (status == "" || o.Status == status) && x.caller.sees(o) {
-			o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil
-			shown = append(shown, operate.OperationState{Operation: o, Live: o.Live(now)})
-		}
-	}
-	return shown, nil
+	return p, err
 }
 
 // operation is the operation of a path.
@@ -65,22 +61,13 @@ func (x *exchange) operationState(ctx context.Context) (any, error) {
 	return operate.OperationState{Operation: o, Live: o.Live(now)}, err
 }
 
-func (x *exchange) listAudit(ctx context.Context) ([]operate.AuditEntry, error) {
+func (x *exchange) listAudit(ctx context.Context, part operate.Part) (p operate.Page[operate.AuditEntry], err error) {
 	q := &query{exchange: x}
 	f := operate.AuditFilter{Since: q.point("since"), Action: q.text("kind")}
-	newest := q.boolean("newest")
-	p, err := x.page()
-	if err = cmp.Or(q.err, err); err != nil {
-		return nil, err
+	if part.Newest = q.boolean("newest"); q.err != nil {
+		return p, q.err
 	}
-	if newest {
-		f.Limit = p.from + p.limit + 1
-	}
-	all, err := operate.ListAudit(ctx, x.api.store, f)
-	if newest {
-		slices.Reverse(all)
-	}
-	return all, err
+	return operate.PageAudit(ctx, x.api.store, f, part)
 }
 
 // ofStore is find over the store.

@@ -98,12 +98,14 @@ func (x *exchange) nextTicks(ctx context.Context) (any, error) {
 	return operate.NextTicks(&s.Schedule, from, n)
 }
 
-func (x *exchange) listRuns(ctx context.Context) ([]operate.Run, error) {
+func (x *exchange) listRuns() error {
 	c, err := x.scheduler()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return operate.Runs(ctx, x.api.store, c, x.r.PathValue("name"))
+	return upTo(x, func(ctx context.Context, most int) ([]operate.Run, error) {
+		return operate.Runs(ctx, x.api.store, c, x.r.PathValue("name"), most)
+	})
 }
 
 // onSchedule does something to the schedule of a path. The answer names the schedule, or has the id that do returns.

@@ -56,13 +56,15 @@ func (x *exchange) listShared(ctx context.Context) ([]operate.StateValue, error)
 	return operate.FormStates(all), err
 }
 
-func (x *exchange) listVersions(ctx context.Context) ([]operate.StateValue, error) {
+func (x *exchange) listVersions() error {
 	t, err := x.shared("")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, err := t.History(ctx, x.r.PathValue("key"))
-	return operate.FormStates(all), err
+	return upTo(x, func(ctx context.Context, most int) ([]operate.StateValue, error) {
+		all, err := t.Newest(ctx, x.r.PathValue("key"), most)
+		return operate.FormStates(all), err
+	})
 }
 
 func (x *exchange) showShared(ctx context.Context) (any, error) {
@@ -114,20 +116,14 @@ type stateEntry struct {
 	At      time.Time `json:"at"`
 }
 
-func (x *exchange) listState(ctx context.Context) ([]stateEntry, error) {
+func (x *exchange) listState(ctx context.Context, of operate.Part) (p operate.Page[stateEntry], err error) {
 	entries, err := part[store.Shared](x)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
-	all := []stateEntry{}
-	for e, err := range entries.ListState(ctx, x.r.URL.Query().Get("prefix"), 0) {
-		if err != nil {
-			return nil, err
-		}
-		if !strings.HasPrefix(e.Key, keyScope) { // the key of tokens is nobody's business
-			value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
-			all = append(all, stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()})
-		}
-	}
-	return all, nil
+	return operate.PageOf(ctx, entries, x.r.URL.Query().Get("prefix"), of, func(e *store.Entry) (stateEntry, bool, error) {
+		value := strings.ToValidUTF8(string(e.Value), "\uFFFD")
+		// The key of tokens is nobody's business.
+		return stateEntry{e.Key, value, e.Version, e.Writer, e.At.UTC()}, !strings.HasPrefix(e.Key, keyScope), nil
+	})
 }

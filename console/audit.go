@@ -22,14 +22,15 @@ type auditRow struct {
 type auditData struct {
 	Rows   []auditRow
 	Cursor string
+	Looked string // how many entries were looked at, if that was bounded
 }
 
 func auditPage(v *view) (any, error) {
 	q := v.query("kind", "since", "cursor")
 	q.Set("newest", "true")
 	var found []operate.AuditEntry
-	cursor, err := v.get(&found, q, "/audit")
-	d := auditData{Cursor: cursor}
+	header, err := v.list(&found, q, "/audit")
+	d := auditData{Cursor: header.Get("Pawl-Cursor"), Looked: header.Get("Pawl-Looked")}
 	for i := range found {
 		d.Rows = append(d.Rows, v.auditRow(&found[i]))
 	}

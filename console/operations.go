@@ -33,12 +33,14 @@ type operationsData struct {
 	Operations []operation
 	Statuses   []string
 	Cursor     string
+	Looked     string // how many were looked at, if that was bounded
 }
 
 func operationList(v *view) (any, error) {
 	var found []operate.OperationState
-	cursor, err := v.get(&found, v.query("status", "cursor"), "/operations")
-	d := operationsData{Statuses: operate.OperationStatuses(), Cursor: cursor}
+	header, err := v.list(&found, v.query("status", "cursor"), "/operations")
+	d := operationsData{Statuses: operate.OperationStatuses(), Cursor: header.Get("Pawl-Cursor"),
+		Looked: header.Get("Pawl-Looked")}
 	for i := range found {
 		d.Operations = append(d.Operations, formOperation(found[i]))
 	}

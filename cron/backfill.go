@@ -21,16 +21,15 @@ func (s *Scheduler) Gaps(ctx context.Context, name string, since, until time.Tim
 	if err != nil {
 		return nil, err
 	}
-	runs, err := s.History(ctx, name)
-	if err != nil {
-		return nil, err
-	}
 	now, err := s.entries.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	sent := map[int64]bool{}
-	for _, r := range runs {
+	for r, err := range s.Past(ctx, name) {
+		if err != nil {
+			return nil, err
+		}
 		if r.MessageID != "" && r.Action != ActionManual && r.Action != ActionReplaced {
 			sent[r.Tick.Unix()] = true
 		}

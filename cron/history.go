@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -135,41 +136,69 @@ func (w row) run(name string, zone *time.Location) Run {
 
 // History returns what became of the ticks of a schedule, the newest first, also of one that was removed.
 func (s *Scheduler) History(ctx context.Context, name string) ([]Run, error) {
-	l := &live{def: stored{Schedule: Schedule{Name: name}}}
-	if err := s.load(ctx, l); err != nil {
-		return nil, err
-	}
-	if l.version == 0 {
-		_, err := s.get(ctx, name)
-		return []Run{}, err
-	}
-	zone := l.record.Zone
-	if known, err := s.get(ctx, name); err == nil {
-		zone = known.def.Zone
-	}
-	clock, err := loadZone(zone)
-	if err != nil {
-		clock = time.UTC
-	}
-	var rows []row
-	for e, err := range s.entries.ListState(ctx, pastPrefix+name+"/", 0) {
-		var part []row
-		if err == nil && e.Key >= partKey(name, l.record.Parts) {
-			continue // its rows are in the record still
-		}
-		if err == nil {
-			err = json.Unmarshal(e.Value, &part)
-		}
+	runs := []Run{}
+	for r, err := range s.Past(ctx, name) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, part...)
-	}
-	runs := []Run{}
-	for _, w := range slices.Backward(append(rows, l.record.Rows...)) {
-		runs = append(runs, w.run(name, clock))
+		runs = append(runs, r)
 	}
 	return runs, nil
+}
+
+// Past yields what [Scheduler.History] returns, and reads no more of it than the caller takes.
+func (s *Scheduler) Past(ctx context.Context, name string) iter.Seq2[Run, error] {
+	return func(yield func(Run, error) bool) {
+		l := &live{def: stored{Schedule: Schedule{Name: name}}}
+		err := s.load(ctx, l)
+		if err == nil && l.version == 0 {
+			_, err = s.get(ctx, name)
+		}
+		if err != nil {
+			yield(Run{}, err)
+			return
+		}
+		clock := s.zoneOf(ctx, name, l.record.Zone)
+		all := func(rows []row) bool {
+			for _, w := range slices.Backward(rows) {
+				if !yield(w.run(name, clock), nil) {
+					return false
+				}
+			}
+			return true
+		}
+		if !all(l.record.Rows) {
+			return
+		}
+		for e, err := range s.entries.LatestState(ctx, pastPrefix+name+"/", 0) {
+			var part []row
+			if err == nil && e.Key >= partKey(name, l.record.Parts) {
+				continue // its rows are in the record still
+			}
+			if err == nil {
+				err = json.Unmarshal(e.Value, &part)
+			}
+			if err != nil {
+				yield(Run{}, err)
+				return
+			}
+			if !all(part) {
+				return
+			}
+		}
+	}
+}
+
+// zoneOf is the zone of a schedule, or the one that it had.
+func (s *Scheduler) zoneOf(ctx context.Context, name, had string) *time.Location {
+	if known, err := s.get(ctx, name); err == nil {
+		had = known.def.Zone
+	}
+	zone, err := loadZone(had)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }
 
 // Explain says what became of a tick, and why; at the zero time of the last one. [store.ErrNotFound] if the schedule
@@ -179,12 +208,11 @@ func (s *Scheduler) Explain(ctx context.Context, name string, tick time.Time) (R
 	if err != nil {
 		return Run{}, err
 	}
-	runs, err := s.History(ctx, name)
-	if err != nil {
-		return Run{}, err
-	}
 	const clock = "15:04:05 MST"
-	for _, r := range runs {
+	for r, err := range s.Past(ctx, name) {
+		if err != nil {
+			return Run{}, err
+		}
 		if !tick.IsZero() && !r.Tick.Equal(tick) {
 			continue
 		}

@@ -133,7 +133,7 @@ func (t *Topic[T]) current(ctx context.Context, key string) (v Value[T], e store
 		return v, e, n, nil
 	}
 	t.poison(&e, bad)
-	versions, next, err := t.versions(ctx, key, e.Version)
+	versions, next, err := t.versions(ctx, key, e.Version, 0)
 	if err != nil {
 		return v, e, 0, err
 	}
@@ -245,13 +245,18 @@ func (t *Topic[T]) archive(ctx context.Context, key string, n int64, e *store.En
 	return err
 }
 
-// versions are the archived ones that can be decoded, the oldest first; n is the count of one of all, or the next one
-// if it is not there. Without that, a process that comes late would archive it as another one.
-func (t *Topic[T]) versions(ctx context.Context, key string, of int64) (all []Value[T], n int64, err error) {
-	last, byVersion := int64(0), map[int64]Value[T]{} // a page may repeat one
-	for e, err := range t.entries.ListState(ctx, t.past(key), 0) {
+// versions are the newest archived ones that can be decoded, up to most or all with 0, the oldest first; n is the
+// count of one of all, or the next one if it is not there. Without that, a process that comes late would archive it
+// as another one.
+func (t *Topic[T]) versions(ctx context.Context, key string, of int64, most int) (all []Value[T], n int64,
+	err error) {
+	last := int64(0)
+	for e, err := range t.entries.LatestState(ctx, t.past(key), 0) {
 		if err != nil {
 			return nil, 0, err
+		}
+		if most > 0 && len(all) == most {
+			break
 		}
 		var head pastHead
 		line, text, _ := bytes.Cut(e.Value, []byte("\n"))
@@ -264,23 +269,26 @@ func (t *Topic[T]) versions(ctx context.Context, key string, of int64) (all []Va
 		}
 		was := store.Entry{Key: t.key(key), Value: text, Version: head.Version, Writer: head.Writer, At: head.At}
 		if v, _, err := t.decode(&was); err == nil {
-			byVersion[v.Version] = v
+			all = append(all, v)
 		}
 	}
-	for _, v := range byVersion {
-		all = append(all, v)
-	}
 	slices.SortFunc(all, func(a, b Value[T]) int { return cmp.Compare(a.Version, b.Version) })
-	return all, cmp.Or(n, last+1), nil
+	same := func(a, b Value[T]) bool { return a.Version == b.Version }
+	return slices.CompactFunc(all, same), cmp.Or(n, last+1), nil
 }
 
 // History returns the versions of a value, the newest first: the last thousand at least.
 func (t *Topic[T]) History(ctx context.Context, key string) ([]Value[T], error) {
+	return t.Newest(ctx, key, 0)
+}
+
+// Newest is [Topic.History], but for what is older than the newest so many versions.
+func (t *Topic[T]) Newest(ctx context.Context, key string, most int) ([]Value[T], error) {
 	v, _, _, err := t.current(ctx, key) // before the rest: what replaces it meanwhile is no gap
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := t.versions(ctx, key, 0)
+	all, _, err := t.versions(ctx, key, 0, most)
 	if err != nil {
 		return nil, err
 	}

@@ -38,16 +38,14 @@ running, but whose process is gone, can be resumed.`,
 			if err != nil {
 				return err
 			}
-			all, now, err := ops.List(c.Context())
+			all, now, err := ops.List(c.Context(), operate.Part{}, func(o *operate.Operation) bool {
+				return status == "" || o.Status == status
+			})
 			if err != nil {
 				return cannot(err, "list operations")
 			}
 			l := s.list("ID", "KIND", "STATUS", ">DONE", ">REFUSED", ">PLANNED", "WHO", "PLANNED AT")
-			for _, o := range all {
-				if status != "" && o.Status != status {
-					continue
-				}
-				o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil // show has them
+			for _, o := range all.Items {
 				l.add(operate.OperationState{Operation: o, Live: o.Live(now)}, o.ID, o.Kind, statusCell(o, now),
 					number(o.Done), number(o.Refused), number(o.Planned), o.Who, s.at(o.CreatedAt))
 			}
@@ -246,7 +244,8 @@ func (s *session) auditLs() *cobra.Command {
 		Long: `Lists what was changed, the oldest entry first: replays, discards, edits and imports
 of dead letters, cancelled messages, pauses and settings of topics, and actions on
 operations. An operation has one entry, which says how far it is; so does every dead
-letter that it edited, with the original body.`,
+letter that it edited, with the original body. With --limit it reads from the newest entry
+back until there are enough.`,
 		Example: `  pawl audit ls
   pawl audit ls --since 24h --kind replay -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -45,7 +45,7 @@ pawl.yaml under schedules:, or from Go.`,
 				"Lets a paused schedule go on with its next tick.", nil,
 				change("resume", "resumed", (*cron.Scheduler).Resume)),
 			schedule("history", "List the outcomes of its ticks, the newest first",
-				"Lists the newest ticks of a schedule and the outcome of the message of each.", nil, history),
+				"Lists the newest ticks, up to 10,000, and the outcome of the message of each.", nil, history),
 			backfill(),
 		},
 	}
@@ -299,7 +299,7 @@ func run() pipeline.Command {
 }
 
 func history(ctx context.Context, o on) error {
-	rows, err := operate.Runs(ctx, o.store, o.Scheduler, o.name)
+	rows, err := operate.Runs(ctx, o.store, o.Scheduler, o.name, operate.MostSearched)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -162,65 +161,72 @@ type AuditFilter struct {
 // ListAudit returns entries, the oldest first. Of an operation that is under way
 // the entry says how far it is.
 func ListAudit(ctx context.Context, s store.Store, f AuditFilter) ([]AuditEntry, error) {
-	return listAudit(ctx, s, auditPrefix, f)
+	found, err := PageAudit(ctx, s, f, Part{Limit: f.Limit, Newest: true})
+	slices.Reverse(found.Items)
+	return found.Items, err
 }
 
-// listAudit is ListAudit of those whose keys begin with prefix.
-func listAudit(ctx context.Context, s store.Store, prefix string, f AuditFilter) ([]AuditEntry, error) {
+// PageAudit returns a part of the entries. One that has changed, as those of operations do, comes where its last
+// change is.
+func PageAudit(ctx context.Context, s store.Store, f AuditFilter, part Part) (Page[AuditEntry], error) {
+	return pageAudit(ctx, s, auditPrefix, f, part)
+}
+
+// pageAudit is PageAudit of those whose keys begin with prefix.
+func pageAudit(ctx context.Context, s store.Store, prefix string, f AuditFilter, part Part) (Page[AuditEntry], error) {
 	state, ok := store.As[store.Shared](s)
 	if !ok {
-		return nil, &store.Error{Op: "audit", Code: store.ErrUnsupported}
+		return Page[AuditEntry]{}, &store.Error{Op: "audit", Code: store.ErrUnsupported}
 	}
-	found := newest{limit: f.Limit, by: map[string]AuditEntry{}}
-	for e, err := range state.ListState(ctx, prefix, 0) {
+	if !part.Newest && part.From == 0 && !f.Since.IsZero() {
+		var err error
+		if part.From, err = beginning(ctx, state, prefix, f.Since); err != nil {
+			return Page[AuditEntry]{}, err
+		}
+	}
+	found, err := PageOf(ctx, state, prefix, part, func(e *store.Entry) (a AuditEntry, take bool, err error) {
+		if part.Newest && e.At.Before(f.Since) {
+			return a, false, errEnough
+		}
+		of, err := read[AuditEntry](e)
 		if err != nil {
-			return nil, err
+			return a, false, err
 		}
-		a, err := read[AuditEntry](&e)
-		if err != nil {
-			return nil, err
-		}
-		if (f.Action == "" || f.Action == a.Action) && !a.At.Before(f.Since) {
-			found.add(e.Key, *a)
-		}
-	}
-	all := []AuditEntry{}
-	for _, key := range found.cut() {
-		all = append(all, found.by[key])
-	}
-	return all, refresh(ctx, state, all)
-}
-
-// newest keeps the latest entries by key, and not many more: one of an edit has a
-// body, and a store yields the oldest first.
-type newest struct {
-	limit int // 0: all
-	by    map[string]AuditEntry
-}
-
-// add keeps an entry for now. One that changed meanwhile may come again.
-func (n *newest) add(key string, a AuditEntry) {
-	if n.by[key] = a; n.limit > 0 && len(n.by)/2-spareEntries >= n.limit {
-		n.cut()
-	}
-}
-
-// spareEntries is how many are kept beyond twice the limit, so that few are sorted
-// often.
-const spareEntries = 16
-
-// cut drops what is over the limit, and returns the keys of the rest, the oldest
-// first.
-func (n *newest) cut() []string {
-	keys := slices.SortedFunc(maps.Keys(n.by), func(a, b string) int {
-		x, y := n.by[a], n.by[b]
-		return cmp.Or(x.At.Compare(y.At), cmp.Compare(x.ID, y.ID))
+		return *of, (f.Action == "" || f.Action == of.Action) && !of.At.Before(f.Since), nil
 	})
-	for n.limit > 0 && len(keys) > n.limit {
-		delete(n.by, keys[0])
-		keys = keys[1:]
+	if err == nil {
+		err = refresh(ctx, state, found.Items)
 	}
-	return keys
+	slices.SortStableFunc(found.Items, func(a, b AuditEntry) int {
+		if part.Newest {
+			a, b = b, a
+		}
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
+	})
+	return found, err
+}
+
+// beginning is the version above which the entries are of that time or later: they are in the order of their times.
+func beginning(ctx context.Context, state store.Shared, prefix string, since time.Time) (from int64, err error) {
+	to, err := latest(ctx, state, prefix, 0)
+	for below := to.Version; err == nil && from < below; { // up to from they are older, above below they are not
+		at := from + (below-from+1)/2
+		e, failed := latest(ctx, state, prefix, at+1)
+		if err = failed; e.Version == 0 || e.At.Before(since) {
+			from = at
+		} else {
+			below = e.Version - 1
+		}
+	}
+	return from, err
+}
+
+// latest is the last entry whose version is below before (0: of all); none has the version 0.
+func latest(ctx context.Context, state store.Shared, prefix string, before int64) (store.Entry, error) {
+	for e, err := range state.LatestState(ctx, prefix, before) {
+		return e, err
+	}
+	return store.Entry{}, nil
 }
 
 // refresh asks operations that are under way how far they are.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -75,36 +76,30 @@ func (r *Removed) words() string {
 	return fmt.Sprintf("%s %s at %s%s%s%s", r.By, what, UTC(r.At), by, sure, why)
 }
 
-// noted yields the entries of the audit that contain a text in its JSON, the latest
-// first; none if it cannot be read in a while: it is a courtesy.
-func noted(ctx context.Context, s store.Store, containing string) (all []AuditEntry) {
-	state, ok := store.As[store.Shared](s)
-	if !ok {
-		return nil
-	}
-	needle, err := json.Marshal(containing)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookBack)
-	defer cancel()
-	for e, err := range state.ListState(ctx, auditPrefix, 0) {
-		if err != nil {
-			return nil
+// noted yields the entries of the audit that contain a text in its JSON, the latest change
+// first, for as long as it is worth it: it is a courtesy.
+func noted(ctx context.Context, s store.Store, containing string) iter.Seq[AuditEntry] {
+	return func(yield func(AuditEntry) bool) {
+		state, ok := store.As[store.Shared](s)
+		needle, err := json.Marshal(containing)
+		if !ok || err != nil {
+			return
 		}
-		var a AuditEntry
-		if bytes.Contains(e.Value, needle) && json.Unmarshal(e.Value, &a) == nil {
-			all = append(all, a)
+		ctx, cancel := context.WithTimeout(ctx, lookBack)
+		defer cancel()
+		for e, err := range state.LatestState(ctx, auditPrefix, 0) {
+			var a AuditEntry
+			if err != nil || bytes.Contains(e.Value, needle) && json.Unmarshal(e.Value, &a) == nil && !yield(a) {
+				return
+			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b AuditEntry) int { return b.At.Compare(a.At) })
-	return all
 }
 
 // findRemoval looks for who cancelled or discarded a message by its id. Messages that
 // were discarded by a filter are not recorded by id.
 func findRemoval(ctx context.Context, s store.Store, id string) *Removed {
-	for _, a := range noted(ctx, s, id) {
+	for a := range noted(ctx, s, id) {
 		if a.Action != "cancel" && a.Action != KindDiscard || a.Filter == nil || !slices.Contains(a.Filter.IDs, id) {
 			continue
 		}
@@ -153,7 +148,7 @@ const clockSkew = time.Second
 // findReplay looks for the replay of a message that happened last before that moment.
 func findReplay(ctx context.Context, s store.Store, r *store.Record, at time.Time) *Replayed {
 	found := &Replayed{At: moment(at)}
-	for _, a := range noted(ctx, s, KindReplay) {
+	for a := range noted(ctx, s, KindReplay) {
 		if a.Action != KindReplay || a.Filter == nil || a.At.After(at.Add(clockSkew)) || !a.mayConcern(r) {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -198,25 +197,27 @@ func readOperation(e *store.Entry) (*Operation, error) {
 	return o, nil
 }
 
-// List returns all operations, the latest first, and the time by the store's
-// clock.
-func (os *Operations) List(ctx context.Context) (all []*Operation, now time.Time, err error) {
-	found := map[string]*Operation{}
-	for e, err := range os.State.ListState(ctx, operationPrefix, 0) {
-		if err != nil {
-			return nil, now, err
+// List returns a part of the operations that are to be taken, the latest first, without what only
+// Get is asked for, and the time by the store's clock.
+func (os *Operations) List(ctx context.Context, part Part, take func(*Operation) bool) (Page[*Operation], time.Time,
+	error) {
+	part.Newest = true
+	found, err := PageOf(ctx, os.State, operationPrefix, part, func(e *store.Entry) (*Operation, bool, error) {
+		o, err := readOperation(e)
+		if err != nil || !take(o) {
+			return nil, false, err
 		}
-		o, err := readOperation(&e)
-		if err != nil {
-			return nil, now, err
-		}
-		found[o.ID] = o
+		o.Intent, o.Refusal, o.Filter.IDs = nil, nil, nil
+		return o, true, nil
+	})
+	if err != nil {
+		return found, time.Time{}, err
 	}
-	all = slices.SortedFunc(maps.Values(found), func(a, b *Operation) int {
+	slices.SortFunc(found.Items, func(a, b *Operation) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
 	})
-	now, err = os.State.Clock(ctx)
-	return all, now, err
+	now, err := os.State.Clock(ctx)
+	return found, now, err
 }
 
 // put stores o if nobody has changed it.

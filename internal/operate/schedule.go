@@ -86,14 +86,23 @@ func Schedules(ctx context.Context, s store.Store, c *cron.Scheduler) ([]Schedul
 	return all, err
 }
 
-// Runs are the forms of what became of the ticks of a schedule, the newest first.
-func Runs(ctx context.Context, s store.Store, c *cron.Scheduler, name string) ([]Run, error) {
-	runs, err := c.History(ctx, name)
-	all := make([]Run, len(runs))
-	for i := 0; i < len(runs) && err == nil; i++ {
-		all[i], err = FormRun(ctx, s, &runs[i])
+// Runs are the forms of what became of the newest ticks of a schedule, the newest first, and up to most.
+func Runs(ctx context.Context, s store.Store, c *cron.Scheduler, name string, most int) ([]Run, error) {
+	all := []Run{}
+	for r, err := range c.Past(ctx, name) {
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == most {
+			break
+		}
+		f, err := FormRun(ctx, s, &r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
 	}
-	return all, err
+	return all, nil
 }
 
 // Given is t, nil for none. The zone stays.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func ShowTopic(ctx context.Context, s store.Store, topics store.Topics, name str
 			Err: fmt.Errorf("there is no topic %q", name), Hint: "`pawl topics ls` lists all"}
 	}
 	shown := &TopicShown{Topic: FormTopic(&stats[0]), Origins: map[string]string{}, Workers: []string{}}
-	entries, err := listAudit(ctx, s, settingsOf(name), AuditFilter{})
+	changes, err := pageAudit(ctx, s, settingsOf(name), AuditFilter{}, Part{Looks: MostSearched, Newest: true})
 	if err != nil && !errors.Is(err, store.ErrUnsupported) {
 		return nil, err
 	}
@@ -45,7 +44,7 @@ func ShowTopic(ctx context.Context, s store.Store, topics store.Topics, name str
 		"deadline": now.Deadline == plain.Deadline, "ageing": now.Ageing == plain.Ageing,
 		"park": !now.Park, "retry": !now.Tail, "retain": now.Retain == 0, "max_waiting": now.MaxWaiting == 0,
 	} {
-		shown.Origins[setting] = originOf(setting, same, entries)
+		shown.Origins[setting] = originOf(setting, same, changes.Items)
 	}
 	kept, err := Retries(ctx, s, name)
 	if err != nil {
@@ -68,10 +67,10 @@ func ShowTopic(ctx context.Context, s store.Store, topics store.Topics, name str
 }
 
 // originOf is where a setting comes from: the last change of it in the audit counts.
-func originOf(setting string, isDefault bool, entries []AuditEntry) string {
+func originOf(setting string, isDefault bool, newestFirst []AuditEntry) string {
 	// As the flags of topics set, as a declaration that changed it, and as JSON.
 	named := regexp.MustCompile(`(^|[ ;{,"])` + strings.ReplaceAll(setting, "_", "[-_]") + `(_seconds)?[ ="]`)
-	for _, a := range slices.Backward(entries) {
+	for _, a := range newestFirst {
 		if named.MatchString(a.Change) {
 			return by(strings.TrimPrefix(a.Action, "topics "), a.Who, a.At)
 		}

@@ -16,14 +16,22 @@ type countingStore struct {
 	read int
 }
 
-func (c *countingStore) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+func (c *countingStore) counted(entries iter.Seq2[store.Entry, error]) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
-		for e, err := range c.Store.ListState(ctx, prefix, after) {
+		for e, err := range entries {
 			if c.read++; !yield(e, err) {
 				return
 			}
 		}
 	}
+}
+
+func (c *countingStore) ListState(ctx context.Context, prefix string, after int64) iter.Seq2[store.Entry, error] {
+	return c.counted(c.Store.ListState(ctx, prefix, after))
+}
+
+func (c *countingStore) LatestState(ctx context.Context, prefix string, before int64) iter.Seq2[store.Entry, error] {
+	return c.counted(c.Store.LatestState(ctx, prefix, before))
 }
 
 // TestShowTopicReadsItsEntriesOnly: of the audit it reads what is about the settings of the topic, and these are in the
