@@ -176,14 +176,19 @@ func (c *access) trusts(remote string) bool {
 // 127.0.0.1 (DNS rebinding): the request has to ask for this machine by its own names. What a proxy passes on comes
 // from anywhere.
 func (a *API) admitLocal(x *exchange) error {
-	at, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	tcp, ok := at.(*net.TCPAddr)
-	if !ok || !tcp.IP.IsLoopback() || !loopbackName(x.r.Host) ||
-		slices.ContainsFunc(ofProxies, func(name string) bool { return x.r.Header.Get(name) != "" }) {
+	if !x.local() || !loopbackName(x.r.Host) {
 		return forbidden("without tokens this door is for programs on this machine, which ask for localhost")
 	}
 	x.caller = &caller{name: "local", may: roles[Operator] | roles[Producer] | roles[Worker]}
 	return nil
+}
+
+// local reports whether a program of this machine asks, for itself as far as one can see.
+func (x *exchange) local() bool {
+	at, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	tcp, ok := at.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback() &&
+		!slices.ContainsFunc(ofProxies, func(name string) bool { return x.r.Header.Get(name) != "" })
 }
 
 // ofProxies are headers that a proxy adds.

@@ -267,6 +267,7 @@ type exchange struct {
 	control *http.ResponseController
 	caller  *caller
 	held    int64 // bytes of the budget
+	plain   bool  // its answer is not packed
 }
 
 type exchangeKey struct{}

@@ -346,7 +346,7 @@ const leastPacked = 4 << 10
 func (x *exchange) write(status int, b []byte) error {
 	h := x.w.Header()
 	h.Add("Vary", "Accept-Encoding")
-	if len(b) >= leastPacked && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
+	if len(b) >= leastPacked && !x.plain && acceptsGzip(x.r.Header.Get("Accept-Encoding")) {
 		var packed bytes.Buffer
 		z, _ := x.api.packers.Get().(*gzip.Writer)
 		z.Reset(&packed)

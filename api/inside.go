@@ -100,7 +100,7 @@ func (a *API) sessionSeal(ctx context.Context, text, name string) (string, error
 	known := a.access.Load().tokens
 	for i := range known {
 		if known[i].name == name {
-			sealed := mac(key, append([]byte("session "+text+" "), known[i].hash[:]...))
+			sealed := appendMAC(nil, keyed(key), append([]byte("session "+text+" "), known[i].hash[:]...))
 			return base64.RawURLEncoding.EncodeToString(sealed), nil
 		}
 	}

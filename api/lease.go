@@ -97,6 +97,7 @@ func (x *exchange) leaseMessages() error {
 		return err
 	}
 	q.Worker = cmp.Or(q.Worker, x.caller.name)
+	x.plain = x.local()       // packing costs more than all else that the API does for a lease
 	x.api.bodies.give(x.held) // a lease may wait for long
 	x.held = 0
 	ctx, cancel := x.call()
@@ -111,7 +112,7 @@ func (x *exchange) leaseMessages() error {
 	if err != nil {
 		return err
 	}
-	now := time.Now()
+	now, sealing := time.Now(), keyed(key)
 	if x.r.Context().Err() != nil {
 		x.giveBack(ds, worker)
 		return nil
@@ -121,7 +122,7 @@ func (x *exchange) leaseMessages() error {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = wire.AppendLeased(b, &ds[i], seal(key, ticketOf(&ds[i], q.Worker, now)))
+		b = wire.AppendLeased(b, &ds[i], seal(sealing, ticketOf(&ds[i], q.Worker, now)))
 	}
 	x.w.Header().Set("Content-Type", jsonType)
 	err = x.write(http.StatusOK, append(b, "]}\n"...))
@@ -283,8 +284,9 @@ func (x *exchange) extendLeases() error {
 	answer := extended{Lost: []string{}}
 	texts := map[pawl.Token]string{}
 	var tokens []pawl.Token
+	sealing := keyed(key)
 	for _, text := range q.Tokens {
-		t, ok := unseal(key, text)
+		t, ok := unseal(sealing, text)
 		if !ok || !x.caller.over(t.Topic) {
 			answer.Lost = append(answer.Lost, text)
 			continue

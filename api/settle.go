@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"net/http"
 	"slices"
 	"strconv"
@@ -83,15 +84,15 @@ func (q *settleRequest) check() error {
 	}
 	var faults []wire.Fault
 	for i := range q.Settlements {
-		q.Settlements[i].check("settlements["+strconv.Itoa(i)+"].", &faults)
+		q.Settlements[i].check(i, &faults)
 	}
 	return invalid(faults)
 }
 
-func (s *settlement) check(path string, faults *[]wire.Fault) {
+func (s *settlement) check(i int, faults *[]wire.Fault) {
 	bad := func(wrong bool, field, why string) {
 		if wrong {
-			*faults = append(*faults, wire.Fault{Field: path + field, Why: why})
+			*faults = append(*faults, wire.Fault{Field: "settlements[" + strconv.Itoa(i) + "]." + field, Why: why})
 		}
 	}
 	longest := pawl.MaxDelay.Seconds()
@@ -105,10 +106,14 @@ func (s *settlement) check(path string, faults *[]wire.Fault) {
 	bad(s.Class != "" && !failed, "class", "goes with fail")
 	bad(s.Kind != "" && !failed, "kind", "goes with fail")
 	bad(len(s.Attrs) > 0 && !failed, "attrs", "go with fail")
-	upTo := fmt.Sprintf("goes from 0 to %.0f", longest)
-	bad(!(s.AfterSeconds >= 0 && s.AfterSeconds <= longest), "after_seconds", upTo)
+	inTime := func(f float64, field string) {
+		if !(f >= 0 && f <= longest) {
+			bad(true, field, fmt.Sprintf("goes from 0 to %.0f", longest))
+		}
+	}
+	inTime(s.AfterSeconds, "after_seconds")
 	bad(s.AfterSeconds > 0 && s.Verdict == verdictAck, "after_seconds", "goes with fail and release")
-	bad(!(s.HoldSeconds >= 0 && s.HoldSeconds <= longest), "hold_seconds", upTo)
+	inTime(s.HoldSeconds, "hold_seconds")
 	bad(len(s.Emit) > 0 && s.Verdict != verdictAck, "emit", "goes with ack")
 	bad(len(s.Marks) > 0 && s.Verdict != verdictAck, "marks", "go with ack")
 	for i := range s.Marks {
@@ -117,7 +122,7 @@ func (s *settlement) check(path string, faults *[]wire.Fault) {
 		_, err := base64.StdEncoding.DecodeString(m.ValueBase64)
 		bad(err != nil, at+"value_base64", "is not base64")
 		bad(m.Value != "" && m.ValueBase64 != "", at+"value", "is given beside value_base64")
-		bad(!(m.ForSeconds >= 0 && m.ForSeconds <= longest), at+"for_seconds", upTo)
+		inTime(m.ForSeconds, at+"for_seconds")
 	}
 }
 
@@ -127,6 +132,7 @@ func (x *exchange) settleDeliveries() error {
 	if err := x.read(&q); err != nil {
 		return err
 	}
+	x.plain = x.local()
 	id, err := x.idempotency("settle")
 	if err != nil {
 		return err
@@ -142,9 +148,9 @@ func (x *exchange) settleDeliveries() error {
 	if id == "" {
 		v.batch.ID = pawl.NewID()
 	}
-	now := time.Now()
+	now, sealing := time.Now(), keyed(key)
 	for i := range q.Settlements {
-		v.judge(i, &q.Settlements[i], key, now)
+		v.judge(i, &q.Settlements[i], sealing, now)
 	}
 	if id != "" {
 		if err := v.again(ctx, id, &q, now); err != nil {
@@ -177,10 +183,10 @@ type verdicts struct {
 }
 
 // judge makes a settlement of what a worker said, or refuses it.
-func (v *verdicts) judge(i int, s *settlement, key []byte, now time.Time) {
+func (v *verdicts) judge(i int, s *settlement, sealing hash.Hash, now time.Time) {
 	out := &v.results[i]
 	out.Token = s.Token
-	t, ok := unseal(key, s.Token)
+	t, ok := unseal(sealing, s.Token)
 	if !ok || !v.caller.over(t.Topic) {
 		out.Action = actionLost
 		return

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"hash"
 	"sync"
 	"time"
 
@@ -36,12 +37,9 @@ func ticketOf(d *pawl.Delivery, owner string, now time.Time) *ticket {
 func (t *ticket) delivery() *pawl.Delivery {
 	d := &pawl.Delivery{Message: pawl.Message{ID: t.ID, Topic: t.Topic}, Token: t.Token, Attempt: t.Attempt,
 		Throttles: t.Throttles, ThrottledFor: t.ThrottledFor, Tail: t.Tail}
-	for name, value := range map[string]string{dispatch.TraceParent: t.Trace, pawl.HeaderRetryFor: t.RetryFor} {
-		if value != "" {
-			if d.Headers == nil {
-				d.Headers = map[string]string{}
-			}
-			d.Headers[name] = value
+	for _, h := range [...][2]string{{dispatch.TraceParent, t.Trace}, {pawl.HeaderRetryFor, t.RetryFor}} {
+		if h[1] != "" {
+			setHeader(&d.Message, h[0], h[1])
 		}
 	}
 	return d
@@ -88,8 +86,8 @@ func (s *sealer) get(ctx context.Context) ([]byte, error) {
 	return s.key, nil
 }
 
-// seal writes a ticket as a token.
-func seal(key []byte, t *ticket) string {
+// seal writes a ticket as a token. The hash is that of the key.
+func seal(h hash.Hash, t *ticket) string {
 	b := make([]byte, 0, 256)
 	b = append(b, 1)
 	b = binary.AppendUvarint(b, uint64(t.Fence))
@@ -108,19 +106,26 @@ func seal(key []byte, t *ticket) string {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	return base64.RawURLEncoding.EncodeToString(append(b, mac(key, b)...))
+	return base64.RawURLEncoding.EncodeToString(appendMAC(b, h, b))
 }
 
-func mac(key, b []byte) []byte {
-	h := hmac.New(sha256.New, key)
+// keyed is the hash of a key. To make it costs more than to hash a token with it.
+func keyed(key []byte) hash.Hash { return hmac.New(sha256.New, key) }
+
+func appendMAC(dst []byte, h hash.Hash, b []byte) []byte {
+	h.Reset()
 	_, _ = h.Write(b)
-	return h.Sum(nil)[:sealSize]
+	return h.Sum(dst)[:len(dst)+sealSize]
 }
 
 // unseal reads a token; false if it is none of ours.
-func unseal(key []byte, token string) (t ticket, ok bool) {
+func unseal(h hash.Hash, token string) (t ticket, ok bool) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
-	if err != nil || len(b) <= sealSize || !hmac.Equal(b[len(b)-sealSize:], mac(key, b[:len(b)-sealSize])) {
+	if err != nil || len(b) <= sealSize {
+		return t, false
+	}
+	var sum [sha256.Size]byte
+	if !hmac.Equal(b[len(b)-sealSize:], appendMAC(sum[:0], h, b[:len(b)-sealSize])) {
 		return t, false
 	}
 	r := reader{b: b[1 : len(b)-sealSize]}
