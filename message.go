@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -28,6 +29,14 @@ const (
 	// HeaderRetryFor is the header that says for how long a message is retried, in place of what its topic says:
 	// a duration such as 48h. [Message.RetryFor] sets it.
 	HeaderRetryFor = "Pawl-Retry-For"
+
+	// HeaderAttempts is the header that says how many attempts a message has, in place of what its topic says: from
+	// 1 to 1000. [Message.RetryUpTo] sets it.
+	HeaderAttempts = "Pawl-Attempts"
+
+	// HeaderTimeout is the header that says how long an attempt of a message may take, such as 30s. The deadline of its
+	// topic ends it in any case. [Message.LimitTime] sets it.
+	HeaderTimeout = "Pawl-Timeout"
 
 	// UntilClaimed, as [Unique.For], takes the key until the message is claimed for the
 	// first time: a doorbell. A message sent while the first one waits is a duplicate;
@@ -124,28 +133,66 @@ func (m *Message) validHeaders() error {
 	if size > MaxHeaderLen {
 		return Invalid("headers", "are %d bytes long together; the limit is %d", size, MaxHeaderLen)
 	}
-	if text, ok := m.Headers[HeaderRetryFor]; ok {
-		if d, err := time.ParseDuration(text); err != nil || d <= 0 || d > MaxDelay {
-			return Invalid("header "+HeaderRetryFor, "is %.40q; it is a duration such as 48h, up to %v", text, MaxDelay)
+	for _, name := range [...]string{HeaderRetryFor, HeaderTimeout} {
+		if text, ok := m.Headers[name]; ok && m.duration(name) == 0 {
+			return Invalid("header "+name, "is %.40q; it is a duration such as 48h, up to %v", text, MaxDelay)
 		}
+	}
+	if text, ok := m.Headers[HeaderAttempts]; ok && m.RetriedUpTo() == 0 {
+		return Invalid("header "+HeaderAttempts, "is %.40q; it is a number from 1 to %d", text, mostAttempts)
 	}
 	return nil
 }
 
-// RetryFor says for how long failures of the message are retried, in place of what its topic says. It sets a header.
-func (m *Message) RetryFor(d time.Duration) {
+// mostAttempts is how many attempts any rule allows at most.
+const mostAttempts = 1000
+
+// RetryFor says for how long failures of the message are retried, in place of the bounds of its topic. It sets a
+// header.
+func (m *Message) RetryFor(d time.Duration) { m.set(HeaderRetryFor, d.String()) }
+
+// RetryUpTo says how many attempts the message has, in place of the bounds of its topic. It sets a header.
+func (m *Message) RetryUpTo(attempts int) { m.set(HeaderAttempts, strconv.Itoa(attempts)) }
+
+// LimitTime says how long an attempt may take: the context of its handler ends then, or at the deadline of the topic if
+// that is sooner. It sets a header.
+func (m *Message) LimitTime(d time.Duration) { m.set(HeaderTimeout, d.String()) }
+
+func (m *Message) set(header, value string) {
 	headers := maps.Clone(m.Headers) // it may be shared between messages
 	if headers == nil {
 		headers = map[string]string{}
 	}
-	headers[HeaderRetryFor] = d.String()
+	headers[header] = value
 	m.Headers = headers
 }
 
 // RetriedFor is for how long the message says that its failures are retried; 0 if it says nothing.
-func (m *Message) RetriedFor() time.Duration {
-	d, _ := time.ParseDuration(m.Headers[HeaderRetryFor])
-	return min(max(d, 0), MaxDelay)
+func (m *Message) RetriedFor() time.Duration { return m.duration(HeaderRetryFor) }
+
+// RetriedUpTo is how many attempts the message says that it has; 0 if it says nothing.
+func (m *Message) RetriedUpTo() int {
+	n, err := strconv.Atoi(m.Headers[HeaderAttempts])
+	if err != nil || n < 1 || n > mostAttempts {
+		return 0
+	}
+	return n
+}
+
+// TimeLimit is how long the message says that an attempt may take; 0 if it says nothing.
+func (m *Message) TimeLimit() time.Duration { return m.duration(HeaderTimeout) }
+
+// duration is what a header says; 0 if there is none, or none that is valid.
+func (m *Message) duration(header string) time.Duration {
+	text, ok := m.Headers[header]
+	if !ok {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > MaxDelay {
+		return 0
+	}
+	return d
 }
 
 func (u *Unique) validate() error {

@@ -277,7 +277,13 @@ func (x *exchange) setField(m *pawl.Message, name, value string) (why string) {
 		m.Delay = span
 	case name == "Retry-For" && inTime && span > 0:
 		m.RetryFor(span)
-	case name == "Delay" || name == "Retry-For":
+	case name == "Timeout" && inTime && span > 0:
+		m.LimitTime(span)
+	case name == "Attempts" && err == nil:
+		setHeader(m, pawl.HeaderAttempts, value)
+	case name == "Attempts":
+		return "is not a number"
+	case name == "Delay" || name == "Retry-For" || name == "Timeout":
 		return "is not a number of seconds up to " + strconv.FormatFloat(longest.Seconds(), 'f', -1, 64)
 	default:
 		return "is not known here"

@@ -277,3 +277,25 @@ func TestRunAndSkip(t *testing.T) {
 		d.want(404, d.post("/v1/messages/none/run", ``))
 	})
 }
+
+// TestAMessageBoundsItsAttempts: what a message says of its attempts counts for a worker over HTTP, in any process.
+func TestAMessageBoundsItsAttempts(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	d.want(422, d.post("/v1/topics/mail/messages", `{"attempts":0}`))
+	d.want(422, d.post("/v1/topics/mail/messages", `{"attempts":1001}`))
+	d.want(422, d.post("/v1/topics/mail/messages", `{"timeout_seconds":0}`))
+	for _, m := range [][]string{{`{"attempts":2,"timeout_seconds":7}`}, {`x`, "Pawl-Attempts: 2", "Pawl-Timeout: 7",
+		"Content-Type: text/plain"}} {
+		d.want(201, d.post("/v1/topics/mail/messages", m[0], m[1:]...))
+		for _, want := range []string{"retry", "dead"} {
+			got := d.lease(`{"topics":["mail"],"wait_seconds":20}`)
+			if len(got) != 1 || got[0].DeadlineSeconds != 7 {
+				t.Fatalf("leased %+v", got)
+			}
+			r := d.settle(`{"settlements":[{"token":"` + got[0].Token + `","verdict":"fail"}]}`)
+			if len(r) != 1 || r[0].Action != want {
+				t.Errorf("settled %+v, want %s", r, want)
+			}
+		}
+	}
+}

@@ -82,6 +82,9 @@ type message struct {
 	Headers      map[string]string `json:"headers"`
 	DelaySeconds float64           `json:"delay_seconds"`
 	NotBefore    string            `json:"not_before"`
+	RetryFor     float64           `json:"retry_for_seconds"`
+	Attempts     int               `json:"attempts"`
+	Timeout      float64           `json:"timeout_seconds"`
 	Unique       *struct {
 		Key          string  `json:"key"`
 		Scope        string  `json:"scope"`

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,24 +21,31 @@ import (
 // ticket is what a token stands for: the lease, and what is needed to settle it in any process.
 type ticket struct {
 	pawl.Token
-	ID, Topic, Owner, Trace, RetryFor string
-	Attempt, Throttles                int
-	ThrottledFor                      time.Duration
-	Tail                              bool
-	Leased                            time.Time // by the clock of the process that leased it
+	ID, Topic, Owner, Trace string
+	Bounds                  string // what the message says of its retries: for how long, or that/attempts
+	Attempt, Throttles      int
+	ThrottledFor            time.Duration
+	Tail                    bool
+	Leased                  time.Time // by the clock of the process that leased it
 }
 
 func ticketOf(d *pawl.Delivery, owner string, now time.Time) *ticket {
+	bounds := d.Headers[pawl.HeaderRetryFor]
+	if attempts := d.Headers[pawl.HeaderAttempts]; attempts != "" {
+		bounds += "/" + attempts
+	}
 	return &ticket{Token: d.Token, ID: d.ID, Topic: d.Topic, Owner: owner, Trace: d.Headers[dispatch.TraceParent],
-		RetryFor: d.Headers[pawl.HeaderRetryFor],
-		Attempt:  d.Attempt, Throttles: d.Throttles, ThrottledFor: d.ThrottledFor, Tail: d.Tail, Leased: now}
+		Bounds: bounds, Attempt: d.Attempt, Throttles: d.Throttles, ThrottledFor: d.ThrottledFor, Tail: d.Tail,
+		Leased: now}
 }
 
 // delivery is what a judge has to know of the ticket's delivery.
 func (t *ticket) delivery() *pawl.Delivery {
 	d := &pawl.Delivery{Message: pawl.Message{ID: t.ID, Topic: t.Topic}, Token: t.Token, Attempt: t.Attempt,
 		Throttles: t.Throttles, ThrottledFor: t.ThrottledFor, Tail: t.Tail}
-	for _, h := range [...][2]string{{dispatch.TraceParent, t.Trace}, {pawl.HeaderRetryFor, t.RetryFor}} {
+	within, attempts, _ := strings.Cut(t.Bounds, "/")
+	for _, h := range [...][2]string{{dispatch.TraceParent, t.Trace}, {pawl.HeaderRetryFor, within},
+		{pawl.HeaderAttempts, attempts}} {
 		if h[1] != "" {
 			setHeader(&d.Message, h[0], h[1])
 		}
@@ -102,7 +110,7 @@ func seal(h hash.Hash, t *ticket) string {
 		tail = 1
 	}
 	b = append(b, tail)
-	for _, s := range []string{t.ID, t.Topic, t.Owner, t.Trace, t.RetryFor} {
+	for _, s := range []string{t.ID, t.Topic, t.Owner, t.Trace, t.Bounds} {
 		b = binary.AppendUvarint(b, uint64(len(s)))
 		b = append(b, s...)
 	}
@@ -134,7 +142,7 @@ func unseal(h hash.Hash, token string) (t ticket, ok bool) {
 	t.ThrottledFor = time.Duration(r.varint()) * time.Millisecond
 	t.Leased = time.UnixMilli(r.varint())
 	t.Tail = r.bytes(1) == "\x01"
-	for _, s := range []*string{&t.ID, &t.Topic, &t.Owner, &t.Trace, &t.RetryFor} {
+	for _, s := range []*string{&t.ID, &t.Topic, &t.Owner, &t.Trace, &t.Bounds} {
 		*s = r.bytes(r.uvarint())
 	}
 	return t, b[0] == 1 && !r.short

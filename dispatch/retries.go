@@ -67,14 +67,14 @@ func (t *topic) retries() policy.Retries {
 	return t.Retries
 }
 
-// retriesOf returns the retries that a delivery states, or those of r. A message that states for how long it is retried
-// is not bound by the attempts of its topic.
+// retriesOf returns the retries that a delivery states, or those of r. A message that states for how long it is
+// retried, or how often, is bound by neither of its topic.
 func retriesOf(del *pawl.Delivery, r policy.Retries) policy.Retries {
 	if del == nil {
 		return r
 	}
-	if own := del.RetriedFor(); own > 0 {
-		r.For, r.Attempts = own, 0
+	if within, attempts := del.RetriedFor(), del.RetriedUpTo(); within > 0 || attempts > 0 {
+		r.For, r.Attempts = within, attempts
 	}
 	return r
 }

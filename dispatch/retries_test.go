@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -169,4 +170,74 @@ func TestAMessageSaysForHowLong(t *testing.T) {
 			t.Errorf("%d dead after three hours", n)
 		}
 	})
+}
+
+// A message that says how many attempts it has is bound neither by the attempts of its topic nor by its time.
+func TestAMessageSaysHowOften(t *testing.T) {
+	for _, attempts := range []int{1, 3, 6} {
+		synctest.Test(t, func(t *testing.T) {
+			s := memory.New(memory.Config{})
+			m := pawl.Message{}
+			m.RetryUpTo(attempts)
+			h := alwaysFailing(t, s, policy.Retries{Attempts: 4, For: time.Second}, nil, m)
+			time.Sleep(time.Hour)
+			if n := deadOf(t, s); n != 1 || h.count() != attempts {
+				t.Errorf("%d dead after %d attempts; want %d", n, h.count(), attempts)
+			}
+		})
+	}
+}
+
+// The context of a message that says how long an attempt may take ends then, also in a batch, and never after the
+// deadline of its topic.
+func TestAMessageLimitsItsTime(t *testing.T) {
+	for _, limit := range []time.Duration{0, 3 * time.Second, time.Hour} {
+		for _, batch := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New(memory.Config{})
+				m := pawl.Message{Topic: "t", Body: []byte("x")}
+				if limit > 0 {
+					m.LimitTime(limit)
+				}
+				if _, err := s.Append(t.Context(), store.NewBatch(m)); err != nil {
+					t.Fatal(err)
+				}
+				var took time.Duration
+				hang := func(ctx context.Context) error {
+					began := time.Now()
+					until, _ := ctx.Deadline()
+					<-ctx.Done()
+					if took = time.Since(began); until.Sub(began) != took {
+						t.Errorf("the context says %v, and ends after %v", until.Sub(began), took)
+					}
+					return ctx.Err()
+				}
+				topic := dispatch.Topic{Name: "t", Retries: policy.Retries{Attempts: 1}}
+				if batch {
+					topic.BatchSize = 2
+					topic.Batch = pawl.BatchHandlerFunc(func(ctx context.Context, _ []*pawl.Delivery) []error {
+						return []error{hang(ctx)}
+					})
+				} else {
+					topic.Handler = pawl.HandlerFunc(func(ctx context.Context, _ *pawl.Delivery) error { return hang(ctx) })
+				}
+				d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{topic}, UntilEmpty: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := d.Run(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				short := limit == 3*time.Second
+				if short && took != limit || !short && (took < store.DefaultDeadline/2 || took > store.DefaultDeadline) {
+					t.Errorf("with a limit of %v, in a batch %v, it took %v", limit, batch, took)
+				}
+				for r, err := range s.Dead(t.Context(), store.DeadFilter{}) {
+					if err != nil || short != strings.Contains(r.Reason, "time limit of the message") {
+						t.Errorf("with a limit of %v: %s, %v", limit, r.Reason, err)
+					}
+				}
+			})
+		}
+	}
 }

@@ -120,8 +120,12 @@ func (d *runner) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ra
 		released(st, 0, "drained while it ran")
 		return
 	case pawl.ErrDeadline:
-		err = pawl.OfKind(pawl.KindDeadline, fmt.Errorf("stopped after %v, in time before the topic's deadline of %v: %w",
-			ran.Round(time.Millisecond), del.Deadline, err))
+		bound, of := "in time before the topic's deadline", del.Deadline
+		if own := del.TimeLimit(); own > 0 && own < of {
+			bound, of = "by the time limit of the message", own
+		}
+		err = pawl.OfKind(pawl.KindDeadline, fmt.Errorf("stopped after %v, %s of %v: %w", ran.Round(time.Millisecond),
+			bound, of, err))
 	}
 	d.failed(st, del, err, ran)
 }

@@ -188,12 +188,25 @@ func (d *watcher) lose(r *run, now time.Duration) []ending {
 		return nil
 	}
 	r.call.ending, r.call.force = true, now+graceLost
-	r.claim.check = min(r.claim.check, r.call.force)
-	if r.claim.check < d.watchAt {
+	d.lookAt(r, r.call.force)
+	return []ending{{r.call, pawl.ErrLeaseLost}}
+}
+
+// lookAt looks after a run at that time, or before. The caller holds mu.
+func (d *watcher) lookAt(r *run, at time.Duration) {
+	if r.claim.check = min(r.claim.check, at); r.claim.check < d.watchAt {
 		d.watchAt = r.claim.check
 		signal(d.watchKick)
 	}
-	return []ending{{r.call, pawl.ErrLeaseLost}}
+}
+
+// limitTime lets the context of a call end when an attempt of a message of it has taken as long as that says. The
+// caller holds mu.
+func (d *watcher) limitTime(c *call, r *run, del *pawl.Delivery) {
+	if own := del.TimeLimit(); own > 0 && c.started+own < c.hard {
+		c.hard = c.started + own
+		d.lookAt(r, c.hard)
+	}
 }
 
 // tooSlow takes into account that what runs now takes longer than measured, so

@@ -202,6 +202,7 @@ func (w *worker) begin(r *run) *call {
 	was := r.current()
 	own := *was // the handler may write to its copy
 	c.delivery = &own
+	w.d.limitTime(c, r, &own)
 	w.was = append(w.was[:0], was)
 	if !w.t.quick() {
 		// What came with one claim lies in one piece of memory. A slow message
@@ -248,6 +249,7 @@ func (w *worker) gather(c *call, first *run) {
 	for _, p := range c.parts {
 		own := slices.Clone(p.run.ds[p.run.at:][:p.n])
 		for i := range own {
+			w.d.limitTime(c, p.run, &own[i])
 			w.ds, w.was = append(w.ds, &own[i]), append(w.was, &p.run.ds[p.run.at+i])
 		}
 	}

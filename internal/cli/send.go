@@ -23,8 +23,8 @@ import (
 type sendFlags struct {
 	id, key, unique, uniqueScope string
 	uniqueFor                    string
-	priority                     int
-	delay, retryFor              duration
+	priority, attempts           int
+	delay, retryFor, timeout     duration
 	at                           point
 	headers                      facts
 	file                         string
@@ -44,7 +44,7 @@ stored twice. Then the exit code is 75.
 With --jsonl, standard input has a message a line:
 
   {"topic","id","key","priority","body" | "body_base64","headers","not_before" | "delay_seconds",
-   "retry_for_seconds","unique_key","unique_for_seconds"}
+   "retry_for_seconds","attempts","timeout_seconds","unique_key","unique_for_seconds"}
 
 All fields are optional; lines without a topic go to TOPIC. Lines are appended in
 batches, in their order, and every line that is counted is stored. It ends with
@@ -76,6 +76,8 @@ is answered as soon as it is durable, or refused, before that count:
 	fl.Var(&f.delay, "delay", "deliver it no sooner than this long from now")
 	fl.Var(&f.at, "at", "deliver it no sooner than at this time")
 	fl.Var(&f.retryFor, "retry-for", "for how long its failures are retried (default: what the topic says)")
+	fl.IntVar(&f.attempts, "attempts", 0, "how many attempts it has (default: what the topic says)")
+	fl.Var(&f.timeout, "timeout", "how long an attempt may take, within the topic's deadline")
 	fl.StringVar(&f.unique, "unique", "", "store it only if no message with this `KEY` exists")
 	fl.StringVar(&f.uniqueFor, "unique-for", "",
 		"for how long the key is taken: a duration, forever, or until-claimed: until a worker has it (default: while the message lives)")
@@ -210,6 +212,12 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 		m.RetryFor(time.Duration(f.retryFor))
 	case f.retryFor < 0:
 		return m, usage("such as --retry-for 48h", "--retry-for: a duration above 0 is needed")
+	}
+	if f.attempts != 0 {
+		m.RetryUpTo(f.attempts)
+	}
+	if f.timeout != 0 {
+		m.LimitTime(time.Duration(f.timeout))
 	}
 	m.Unique = pawl.Unique{Key: f.unique, Scope: f.uniqueScope}
 	switch f.uniqueFor {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ func AppendLeased(dst []byte, d *pawl.Delivery, token string) []byte {
 	dst = append(dst, `,"lease_seconds":`...)
 	dst = strconv.AppendFloat(dst, d.LeaseFor.Seconds(), 'f', -1, 64)
 	dst = append(dst, `,"deadline_seconds":`...)
-	dst = strconv.AppendFloat(dst, d.Deadline.Seconds(), 'f', -1, 64)
+	dst = strconv.AppendFloat(dst, min(d.Deadline, cmp.Or(d.TimeLimit(), d.Deadline)).Seconds(), 'f', -1, 64)
 	dst = append(dst, `,"enqueued_at":"`...)
 	dst = d.EnqueuedAt.UTC().AppendFormat(dst, time.RFC3339Nano)
 	return append(dst, `"}`...)

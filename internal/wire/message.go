@@ -16,6 +16,8 @@ type Draft struct {
 	pawl.Message
 	NotBefore time.Time // zero: none was stated
 	retryFor  time.Duration
+	timeout   time.Duration
+	attempts  int
 }
 
 // At returns the message as it is to be appended now. What is due already has no
@@ -32,7 +34,7 @@ func (d *Draft) At(now time.Time) pawl.Message {
 // is null counts as left out. The error is an [*Error].
 //
 //	{"topic", "id", "key" | "key_base64", "priority", "body" | "body_base64" | "json", "headers",
-//	 "not_before" | "delay_seconds", "retry_for_seconds", "unique_key", "unique_for_seconds" | "unique": {"key", "scope",
+//	 "not_before" | "delay_seconds", "retry_for_seconds", "attempts", "timeout_seconds", "unique_key", "unique_for_seconds" | "unique": {"key", "scope",
 //	 "for_seconds" | "until_claimed"}}
 //
 // All are optional here. A body is text; an object or array as body is taken as
@@ -48,7 +50,7 @@ func ParseMessage(line []byte) (Draft, error) {
 }
 
 var messageFields = []string{"topic", "id", "key", "key_base64", "priority", "body", "body_base64", "json", "headers",
-	"not_before", "delay_seconds", "retry_for_seconds", "unique", "unique_key", "unique_for_seconds"}
+	"not_before", "delay_seconds", "retry_for_seconds", "attempts", "timeout_seconds", "unique", "unique_key", "unique_for_seconds"}
 
 // group returns which fields exclude each other.
 var group = map[string]string{
@@ -77,8 +79,14 @@ func (s *scanner) draft(d *Draft) {
 	})
 	if d.retryFor > 0 {
 		d.RetryFor(d.retryFor)
-		d.retryFor = 0
 	}
+	if d.attempts > 0 {
+		d.RetryUpTo(d.attempts)
+	}
+	if d.timeout > 0 {
+		d.LimitTime(d.timeout)
+	}
+	d.retryFor, d.attempts, d.timeout = 0, 0, 0
 }
 
 // fieldSet remembers the fields of an object.
@@ -130,11 +138,11 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "delay_seconds":
 		d.Delay = s.seconds()
 	case "retry_for_seconds":
-		s.peek()
-		at := s.pos
-		if d.retryFor = s.seconds(); s.err == nil && d.retryFor == 0 {
-			s.fail(at, "retry_for_seconds is more than 0")
-		}
+		d.retryFor = s.above(field, s.seconds)
+	case "timeout_seconds":
+		d.timeout = s.above(field, s.seconds)
+	case "attempts":
+		d.attempts = int(s.above(field, func() time.Duration { return time.Duration(max(s.integer(), 0)) }))
 	case "unique":
 		s.unique(&d.Unique)
 	case "unique_key":
@@ -142,6 +150,17 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "unique_for_seconds":
 		d.Unique.For = s.uniqueFor()
 	}
+}
+
+// above reads a value that is not 0.
+func (s *scanner) above(field string, read func() time.Duration) time.Duration {
+	s.peek()
+	at := s.pos
+	n := read()
+	if s.err == nil && n == 0 {
+		s.fail(at, "%s is more than 0", field)
+	}
+	return n
 }
 
 // owned copies b out of the line. Empty stays apart from absent.

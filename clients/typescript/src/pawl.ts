@@ -10,6 +10,9 @@ export interface Options {
   priority?: number;
   headers?: Record<string, string>;
   delay_seconds?: number;
+  retry_for_seconds?: number;
+  attempts?: number;
+  timeout_seconds?: number;
   not_before?: string;
   unique?: { key: string; scope?: string; for_seconds?: number; until_claimed?: boolean };
 }
