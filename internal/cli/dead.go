@@ -283,7 +283,7 @@ cancels and resumes it from anywhere.
 	o.edits.add(c.Flags())
 	o.rate = rate{replayRate, fmt.Sprintf("%d/s", replayRate)}
 	c.Flags().Var(&o.rate, "rate", "no faster than this, such as 50/s")
-	c.Flags().BoolVar(&o.keep, "keep-attempts", false, "count on from the attempts that they had")
+	c.Flags().BoolVar(&o.keep, "keep-attempts", false, "keep the count of the attempts that they had")
 	c.Flags().StringVar(&o.to, "to", "", "append them to this `TOPIC` instead")
 	return c
 }

@@ -54,8 +54,8 @@ func (r *run) note(state string) {
 func runsCommand() pipeline.Command {
 	return pipeline.Command{
 		Use: "runs", Short: "List runs: how far each is, how fast, and what it has cost",
-		Long: `Lists the last run to each folder. A run keeps its state in DIR/.pawl/convert.db, or where --store says:
-name the same store here.`,
+		Long: `Lists the last run into each folder. A run keeps its state in DIR/.pawl/convert.db, or in
+the store that it was given with --store: give the same store here.`,
 		Example: "  pawl convert runs --store sqlite:markdown/.pawl/convert.db", Effect: pipeline.Looks, Run: listRuns,
 	}
 }

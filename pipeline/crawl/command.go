@@ -30,7 +30,7 @@ func command() pipeline.Command {
 		MaxArgs: -1, Commands: []pipeline.Command{tryCommand(), hostsCommand()},
 		Long: `Crawls from the given URLs along their links, and writes a record of every page to a
 file. Pages are known by their canonical URL and stored once. robots.txt is obeyed. A
-host gets two requests at a time, and none for as long as it asks for a pause.
+host gets two requests at a time, and none while it asks for a pause.
 
 The crawl is in the store: kill it at any moment and go on with --resume. A page that
 fails is tried five times, then is a dead letter: pawl dead ls --topic crawl.request
@@ -52,7 +52,7 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 			{Name: "module",
 				Doc: "read seeds, limits and the fields of pages from `FILE`; a flag overrides the same line in it"},
 			{Name: "depth", Type: pipeline.Int,
-				Doc: "follow links up to this far from a URL, which has depth 0 (default: no bound)"},
+				Doc: "follow links at most this many steps from the given URLs (default: no bound)"},
 			{Name: "max-pages", Type: pipeline.Int, Doc: "store at most this many pages (default: no bound)"},
 			{Name: "scope", Type: pipeline.Choice, Choices: []string{ScopeHost, ScopeDomain, ScopePrefix, ScopeAll},
 				Default: ScopeHost, Doc: "which links to follow: host, domain, prefix or all"},
@@ -60,20 +60,20 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 			{Name: "per-host", Type: pipeline.Int, Default: "2", Doc: "requests in flight to one host"},
 			{Name: "delay", Type: pipeline.Duration, Default: "0s", Doc: "the time between two requests to a host"},
 			{Name: "timeout", Type: pipeline.Duration, Default: "20s",
-				Doc: "how long a request may take; ten seconds without a byte end it, too"},
+				Doc: "how long a request may take; it also ends after ten seconds without a byte"},
 			{Name: "max-bytes", Type: pipeline.Size, Default: "10MiB",
 				Doc: "the largest body; a larger one is a dead letter"},
 			{Name: "user-agent", Default: defaultAgent,
-				Doc: "the User-Agent; its first word picks the group of robots.txt"},
+				Doc: "the User-Agent; its first word is the name that robots.txt is searched for"},
 			{Name: "header", Type: pipeline.Texts, Doc: "a header of every request, `NAME=VALUE`; can be repeated"},
 			{Name: "proxy", Type: pipeline.Texts,
-				Doc: "send requests through this proxy, a `URL`; can be repeated, and those that work take turns"},
+				Doc: "send requests through the proxy at `URL`; can be repeated: the proxies that work take turns"},
 			{Name: "ignore-robots", Type: pipeline.Bool,
 				Doc: "ask for pages that robots.txt disallows, too, and ignore noindex and nofollow"},
 			{Name: "allow-private", Type: pipeline.Bool,
 				Doc: "ask addresses of private networks and of this machine, too"},
 			{Name: "cache", Default: defaultCache,
-				Doc: "keep pages in this `FOLDER`; a later crawl asks for them only if they have changed. off keeps none"},
+				Doc: "keep pages in `FOLDER`: a later crawl fetches only what has changed. off: keep none"},
 			{Name: "resume", Type: pipeline.Bool, Doc: "go on with an unfinished crawl of the same URLs, or begin"},
 		},
 		Run: crawl,

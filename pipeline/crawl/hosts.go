@@ -12,8 +12,8 @@ import (
 func hostsCommand() pipeline.Command {
 	return pipeline.Command{
 		Use: "hosts", Short: "List the hosts of a crawl: requests that wait and fail, and the ends of pauses",
-		Long: `Lists the busiest hosts of a crawl, of all its processes: the first 2,000 requests that wait
-or are in flight, and the last 2,000 that failed for good, count.`,
+		Long: `Lists the busiest hosts of a crawl, over all its processes. It counts the first 2,000
+requests that wait or are in flight, and the last 2,000 that failed for good.`,
 		Example: "  pawl crawl hosts\n  pawl crawl hosts --pipeline shop", Flags: []pipeline.Flag{pipeline.Which()},
 		Effect: pipeline.Looks, Run: listHosts,
 	}

@@ -65,7 +65,7 @@ func fields() []pipeline.Field {
 		{Name: "per_host", Type: pipeline.Int, Default: "2", Min: 1, Max: 1000, Doc: "Requests in flight to one host."},
 		{Name: "delay", Type: pipeline.Duration, Default: "0s", Doc: "The time between two requests to a host."},
 		{Name: "timeout", Type: pipeline.Duration, Default: "20s", Min: int64(time.Millisecond),
-			Doc: "How long one request may take; ten seconds without a byte end it, too."},
+			Doc: "How long one request may take; it also ends after ten seconds without a byte."},
 		{Name: "max_bytes", Type: pipeline.Size, Default: "10MiB", Min: 1,
 			Doc: "The largest body; a larger one is a dead letter."},
 		{Name: "user_agent", Default: defaultAgent,

@@ -25,7 +25,7 @@ func commands() []pipeline.Command {
 				return run(ctx, in, p)
 			}}
 	}
-	reason := pipeline.Flag{Name: "reason", Doc: "why, as a `TEXT`"}
+	reason := pipeline.Flag{Name: "reason", Doc: "`TEXT` that says why"}
 	return []pipeline.Command{{
 		Use: "project", Short: "Carry changes from an outbox into a search index",
 		Commands: []pipeline.Command{
@@ -35,7 +35,7 @@ func commands() []pipeline.Command {
 				Flags: []pipeline.Flag{
 					{Name: "capture",
 						Doc: "print triggers that insert the changes of `TABLE`, for applications that cannot"},
-					{Name: "projection", Doc: "the projection `NAME` that they insert for; without it the one in the " +
+					{Name: "projection", Doc: "the `NAME` of the projection that the triggers insert for; without it the one in the " +
 						"configuration file whose source is the table"},
 				},
 				Example: "  pawl project init --store postgres://owner@localhost/shop | sed s/ROLE/shop_app/ | psql shop"},
@@ -43,19 +43,19 @@ func commands() []pipeline.Command {
 			one("status", "Show the state of a projection", pipeline.Looks, statusCommand),
 			one("verify", "Compare the table with the index", pipeline.Looks, verifyCommand,
 				pipeline.Flag{Name: "sample", Type: pipeline.Int, Doc: "look at `N` documents only"}),
-			one("rebuild", "Write all documents into a new index, and let the alias point to it", pipeline.Changes,
+			one("rebuild", "Write all documents into a new index, and point the alias to it", pipeline.Changes,
 				rebuildCommand,
 				pipeline.Flag{Name: "abort", Type: pipeline.Bool,
 					Doc: "end the rebuild that is under way, and remove its index"}),
-			one("rollback", "Let the alias point to the index before the last rebuild", pipeline.Changes,
+			one("rollback", "Point the alias back to the index of before the last rebuild", pipeline.Changes,
 				rollbackCommand),
 			one("reclaim", "Take changes away from processes that hold them for too long", pipeline.Changes,
 				reclaimCommand,
 				pipeline.Flag{Name: "older-than", Type: pipeline.Duration,
-					Doc: "all that are held for longer than `DURATION`, whether their lease is over or not"}),
+					Doc: "take all that are held for longer than `DURATION`, also under a lease that still runs"}),
 			one("replay", "Try dead letters again", pipeline.Changes, replayCommand, replayFlags()...),
-			one("pause", "Write nothing until it is resumed", pipeline.Changes, pauseCommand,
-				pipeline.Flag{Name: "for", Type: pipeline.Duration, Doc: "for `DURATION` only"}, reason),
+			one("pause", "Stop writing to the index until it is resumed", pipeline.Changes, pauseCommand,
+				pipeline.Flag{Name: "for", Type: pipeline.Duration, Doc: "resume by itself after `DURATION`"}, reason),
 			one("resume", "End a pause", pipeline.Changes, resumeCommand),
 			{Use: "flag NAME on|off", Short: "Tell readers whether to ask the index", MinArgs: 2, MaxArgs: 2,
 				Args: "the name of a pipeline, and on or off",

@@ -21,7 +21,7 @@ func replayFlags() []pipeline.Flag {
 		{Name: "since", Doc: "only that died at or after `TIME`: 2026-11-22T10:00:00Z, or a duration ago such as 2h"},
 		{Name: "until", Doc: "only that died before `TIME`"},
 		{Name: "doc", Doc: "only of the document with this `ID`"},
-		{Name: "keep-attempts", Type: pipeline.Bool, Doc: "count on from the attempts that they had"},
+		{Name: "keep-attempts", Type: pipeline.Bool, Doc: "keep the count of the attempts that they had"},
 		{Name: "rate", Type: pipeline.Rate, Doc: "at most this `RATE`, such as 100/s"},
 	}
 }

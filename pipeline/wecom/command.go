@@ -23,7 +23,7 @@ func commands() []pipeline.Command {
 				Example: "  pawl wecom status\n  pawl wecom status -o json",
 			},
 			{
-				Use: "pull OPEN_KFID", Short: "Have the daemon pull an account now, a parked one included", MinArgs: 1,
+				Use: "pull OPEN_KFID", Short: "Have the daemon pull an account now, even if it is parked", MinArgs: 1,
 				MaxArgs: 1, Args: "an account",
 				Flags: []pipeline.Flag{which, {Name: "wait", Type: pipeline.Duration, Default: "10s",
 					Doc: "how long to wait for the daemon"}},

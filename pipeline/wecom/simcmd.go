@@ -36,8 +36,8 @@ GET /truth says what was sent. Faults are:
 			{Name: "json", Type: pipeline.Bool, Doc: "send callbacks as JSON in place of XML"},
 			{Name: "users", Type: pipeline.Int, Default: "0", Doc: "`N` users who write from the start"},
 			{Name: "every", Type: pipeline.Duration, Default: "1s", Doc: "how often each of them writes"},
-			{Name: "seed", Type: pipeline.Int, Default: "1", Doc: "`N` that makes chance repeat itself"},
-			{Name: "fault", Type: pipeline.Texts, Doc: "`NAME=VALUE` that goes wrong; may be repeated"},
+			{Name: "seed", Type: pipeline.Int, Default: "1", Doc: "start of the random numbers: the same `N` repeats a run"},
+			{Name: "fault", Type: pipeline.Texts, Doc: "a fault, as `NAME=VALUE`; may be repeated"},
 		},
 		Run: runSim, Example: "  pawl wecom sim --users 3\n  pawl wecom sim --fault busy=0.1 --fault callback_repeat=3",
 	}
