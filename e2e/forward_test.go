@@ -20,7 +20,7 @@ func TestForwardPage(t *testing.T) {
 				switch {
 				case file != nil:
 					in.write(file[1], strings.Replace(b.code, "store: sqlite:forward.db\n", "", 1))
-				case strings.Contains(b.before, "In a terminal of its own"):
+				case strings.Contains(b.before, "In a terminal of its own"), strings.Contains(b.before, "终端中运行"):
 					aside(t, in.dir, "export PAWL_STORE=sqlite:pawl.db; "+b.code)
 				case b.language == "sh":
 					typed, looks := b.code, b.code
