@@ -1,12 +1,12 @@
 package logs
 
 import (
+	"bytes"
 	"encoding"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 	"unicode"
@@ -33,6 +33,7 @@ type encoder struct {
 	text, json     []byte
 	asText, asJSON form
 	left           map[string]bool // fixed names that are left out
+	clock          clock
 }
 
 // begin writes what every record has.
@@ -40,7 +41,7 @@ func (e *encoder) begin(r *slog.Record) {
 	if e.asText.on {
 		e.text = e.text[:0]
 		if !r.Time.IsZero() {
-			e.text = append(appendMillis(append(e.text, "time="...), r.Time), ' ')
+			e.text = append(e.clock.append(append(e.text, "time="...), r.Time, millis), ' ')
 		}
 		e.text = append(append(e.text, "level="...), levelName(r.Level)...)
 		e.text = appendText(append(e.text, " message="...), r.Message)
@@ -48,7 +49,7 @@ func (e *encoder) begin(r *slog.Record) {
 	if e.asJSON.on {
 		e.json = append(e.json[:0], '{')
 		if !r.Time.IsZero() {
-			e.json = append(r.Time.Round(0).AppendFormat(append(e.json, `"time":"`...), time.RFC3339Nano), `",`...)
+			e.json = append(e.clock.append(append(e.json, `"time":"`...), r.Time, nanos), `",`...)
 		}
 		e.json = append(append(append(e.json, `"level":"`...), levelName(r.Level)...), `","message":`...)
 		e.json = appendJSON(e.json, r.Message)
@@ -57,7 +58,9 @@ func (e *encoder) begin(r *slog.Record) {
 
 // attr writes an attribute of a group, whose name ends with a dot.
 func (e *encoder) attr(group string, a slog.Attr) {
-	a.Value = a.Value.Resolve()
+	if a.Value.Kind() == slog.KindLogValuer {
+		a.Value = a.Value.Resolve()
+	}
 	if a.Value.Kind() == slog.KindGroup {
 		if a.Key != "" {
 			group += a.Key + "."
@@ -135,6 +138,8 @@ func appendPlain(b []byte, v slog.Value) []byte {
 		return strconv.AppendFloat(b, v.Float64(), 'g', -1, 64)
 	case slog.KindBool:
 		return strconv.AppendBool(b, v.Bool())
+	case slog.KindDuration:
+		return append(b, v.Duration().String()...)
 	default:
 		return append(b, v.String()...)
 	}
@@ -181,34 +186,94 @@ func panicked(s *string) {
 	}
 }
 
-// appendMillis appends a time with three digits of a second. The format is the one that package time is fastest with;
-// it leaves out zeros at the end, so that there is a fourth digit to cut off.
-func appendMillis(b []byte, t time.Time) []byte {
-	const fourDigits = len("2006-01-02T15:04:05.0000")
-	begin := len(b)
-	t = t.Truncate(time.Millisecond).Add(time.Millisecond / 10)
-	b = t.AppendFormat(b, time.RFC3339Nano)
-	return slices.Delete(b, begin+fourDigits-1, begin+fourDigits)
+// appendMillis appends a time with three digits of a second.
+func appendMillis(b []byte, t time.Time) []byte { return new(clock).append(b, t, millis) }
+
+// How many digits of a second a time has: three, or nine without zeros at the end.
+const (
+	millis = time.Millisecond
+	nanos  = time.Nanosecond
+)
+
+// clock formats times. Most records are of the same second as the one before, whose form it keeps.
+type clock struct {
+	second     int64
+	in         *time.Location
+	date, zone []byte // the form of the second, and what follows the fraction
+}
+
+// append appends a time as RFC 3339 has it.
+func (c *clock) append(b []byte, t time.Time, unit time.Duration) []byte {
+	if second, in := t.Unix(), t.Location(); second != c.second || in != c.in || c.zone == nil {
+		c.second, c.in = second, in
+		c.date = t.AppendFormat(c.date[:0], "2006-01-02T15:04:05")
+		c.zone = t.AppendFormat(c.zone[:0], "Z07:00")
+	}
+	fraction := [...]byte{0: '.', 9: 0}
+	for n, i := t.Nanosecond(), len(fraction)-1; i > 0; n, i = n/10, i-1 {
+		fraction[i] = byte('0' + n%10)
+	}
+	used := fraction[:]
+	if unit == millis {
+		used = used[:len(".000")]
+	} else {
+		used = bytes.TrimRight(used, ".0")
+	}
+	return append(append(append(b, c.date...), used...), c.zone...)
+}
+
+// What bytes of a text ask for.
+const (
+	spaced    = 1 << iota // quotes, in text
+	escaped               // and escapes
+	inJSON                // escapes in JSON
+	manyBytes             // a look at the character
+)
+
+var kinds = func() (k [256]byte) {
+	for c := range k {
+		switch {
+		case c >= utf8.RuneSelf:
+			k[c] = manyBytes
+		case c < ' ' || c == '"':
+			k[c] = spaced | escaped | inJSON
+		case c == 0x7f:
+			k[c] = spaced | escaped
+		case c == '\\':
+			k[c] = escaped | inJSON
+		case c == ' ' || c == '=':
+			k[c] = spaced
+		}
+	}
+	return k
+}()
+
+// kindOf is all that the bytes of s ask for.
+func kindOf(s string) (all byte) {
+	for i := range len(s) {
+		all |= kinds[s[i]]
+	}
+	return all
 }
 
 // appendText appends s, in quotes where a reader of key=value pairs needs them.
 func appendText(b []byte, s string) []byte {
-	quote := s == ""
-	for i := 0; i < len(s) && !quote; {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			quote = c <= ' ' || c == '"' || c == '=' || c == 0x7f
-			i++
-			continue
+	kind := kindOf(s)
+	if kind&manyBytes != 0 {
+		for _, r := range s {
+			if r == utf8.RuneError || !unicode.IsPrint(r) {
+				kind |= spaced | escaped
+			}
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		quote = r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsPrint(r)
-		i += size
 	}
-	if quote {
+	switch {
+	case kind&spaced == 0 && s != "":
+		return append(b, s...)
+	case kind&escaped == 0:
+		return append(append(append(b, '"'), s...), '"')
+	default:
 		return strconv.AppendQuote(b, s)
 	}
-	return append(b, s...)
 }
 
 const hex = "0123456789abcdef"
@@ -216,10 +281,13 @@ const hex = "0123456789abcdef"
 // appendJSON appends s as a string of JSON. What is not UTF-8 becomes U+FFFD.
 func appendJSON(b []byte, s string) []byte {
 	b = append(b, '"')
+	if kindOf(s)&(inJSON|manyBytes) == 0 {
+		return append(append(b, s...), '"')
+	}
 	from := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+		if kinds[c]&(inJSON|manyBytes) == 0 {
 			i++
 			continue
 		}
