@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net"
 	"net/url"
 	"time"
 
 	"github.com/pierrec/lz4/v4"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 )
 
 // RedisConfig says which stream of a Redis server gets the records.
@@ -56,14 +56,39 @@ func NewRedis(c RedisConfig) (Output, error) {
 	if bad != nil || err != nil || u.Hostname() == "" {
 		return nil, errors.New("the address of Redis is not redis://[USER:PASSWORD@]HOST:PORT[/DB]") // it may be secret
 	}
-	logging.Disable() // a call returns its error
 	options.Protocol, options.DisableIdentity, options.PipelinePoolSize, options.MaxRetries = 2, true, 1, -1
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = redisDial, redisAnswer, redisAnswer
-	options.DialerRetries = 1
+	options.Dialer = quietly(redis.NewDialer(options))
 	s := &stream{RedisConfig: c, client: redis.NewClient(options), packer: lz4.NewWriter(nil)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, s.packer.Apply(lz4.BlockSizeOption(lz4.Block64Kb), lz4.ConcurrencyOption(1))
 }
+
+// quietly has a connection that cannot be made fail at its first use, with the error of dial: go-redis writes of a dial
+// that fails to the log that it has for the whole process, in which others may want to read about theirs.
+func quietly(dial func(_ context.Context, network, address string) (net.Conn, error)) func(context.Context, string,
+	string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err == nil {
+			return conn, nil
+		}
+		none, _ := net.Pipe()
+		return unmade{none, err}, nil
+	}
+}
+
+// unmade is a connection that could not be made.
+type unmade struct {
+	net.Conn
+	err error
+}
+
+// Read implements net.Conn.
+func (u unmade) Read([]byte) (int, error) { return 0, u.err }
+
+// Write implements net.Conn.
+func (u unmade) Write([]byte) (int, error) { return 0, u.err }
 
 // Write implements Output.
 func (s *stream) Write(b *Batch) {

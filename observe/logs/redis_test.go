@@ -3,6 +3,7 @@ package logs_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"github.com/pierrec/lz4/v4"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/pawl-dev/pawl/observe/logs"
 )
@@ -193,6 +196,50 @@ func TestRedisThatRefuses(t *testing.T) {
 		return log.Figures()[0].Dropped["failed"] == 1 && strings.Contains(other.String(), "WRONGTYPE")
 	})
 	log.Close()
+}
+
+// goRedisLog takes what go-redis logs in this process.
+type goRedisLog chan string
+
+// Printf implements the logger of go-redis.
+func (l goRedisLog) Printf(_ context.Context, format string, args ...any) {
+	l <- fmt.Sprintf(format, args...)
+}
+
+// TestTheLogOfGoRedisIsLeftAlone: a program that has go-redis itself keeps its log of it, and reads nothing there about
+// an output that fails.
+func TestTheLogOfGoRedisIsLeftAlone(t *testing.T) {
+	said := make(goRedisLog, 100)
+	redis.SetLogger(said)
+	defer logging.Enable()
+	hole, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := hole.Addr().String()
+	_ = hole.Close()
+	o, err := logs.NewRedis(logs.RedisConfig{URL: "redis://:p@" + address, Stream: "s", Batch: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &output{}
+	log := logs.New(logs.Config{Sinks: []logs.Sink{{Name: "mq", JSON: true, Output: o}, {Name: "other", Output: other}}})
+	slog.New(log.Handler()).Info("hello")
+	time.Sleep(200 * time.Millisecond) // it is tried more than once
+	o.Close()
+	await(t, func() bool { return log.Figures()[0].Dropped["failed"] == 1 })
+	log.Close()
+	if len(said) > 0 {
+		t.Errorf("said by ours: %q", <-said)
+	}
+	theirs := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, DialerRetries: 1})
+	defer func() { _ = theirs.Close() }()
+	if err := theirs.Ping(t.Context()).Err(); err == nil || len(said) != 1 {
+		t.Errorf("of theirs: %v, said %d times", err, len(said))
+	}
+	if !strings.Contains(other.String(), "connection refused") {
+		t.Errorf("the reason is missing: %s", other.String())
+	}
 }
 
 func TestAddressesOfRedis(t *testing.T) {
