@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -178,10 +179,16 @@ func (h *Host) Topics() []dispatch.Topic {
 	return all
 }
 
-// Metrics are those of all pipelines.
+// Metrics are those of all pipelines. A counter that has no other label than theirs begins at 0: the rate of one that
+// begins with its first event does not show that event.
 func (h *Host) Metrics() []observe.Metric {
 	var all []observe.Metric
 	for _, p := range h.hosted {
+		for _, m := range p.made.Metrics {
+			if m.Counter != nil && slices.Equal(m.Labels, []string{"pipeline"}) {
+				m.Counter.Add(0, p.Name)
+			}
+		}
 		all = append(all, p.made.Metrics...)
 	}
 	return all
