@@ -91,7 +91,7 @@ func TestFailuresAreKeptOverKafka(t *testing.T) {
 		}
 		client.Close()
 	})
-	failingLives(t, s, HTTP, 100)
+	failingLives(t, s, HTTP, 10_000)
 
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	if _, err := kadm.NewClient(client).CreateTopic(t.Context(), 1, 1, nil, prefix+"theirs"); err != nil {
