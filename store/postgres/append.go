@@ -170,8 +170,10 @@ func (s *appender) appendIn(ctx context.Context, c *pgconn.PgConn,
 		return nil, err
 	}
 	defer done()
-	if c != nil && c.TxStatus() == txFailed {
-		return nil, txEnded(errors.New("the transaction has failed: an earlier statement in it had an error"))
+	if c != nil {
+		if err := s.usable(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	in, err := s.inserting(ctx, batch, receipts)
 	if err != nil {

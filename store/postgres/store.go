@@ -60,7 +60,8 @@ type core struct {
 	statements     sync.Map // sql → statement
 	statementCount atomic.Int64
 
-	topics topicCache
+	topics   topicCache
+	database atomic.Pointer[string] // as whichDatabase has it, once it was asked for
 }
 
 // assemble makes the parts of a store, each with those that it asks.

@@ -15,8 +15,8 @@ import (
 var _ store.TxStore[pgx.Tx] = (*Store)(nil)
 
 // AppendTx implements [store.TxStore]. The transaction must be one of the same database, of
-// isolation READ COMMITTED; a stricter one does not see messages that died or were acked since
-// it began, and is refused with [store.ErrInvalid]. Appends are under savepoints: an error of
+// isolation READ COMMITTED: one of another database is refused with [store.ErrInvalid], and so is a stricter
+// one, which does not see messages that died or were acked since it began. Appends are under savepoints: an error of
 // AppendTx leaves the transaction as it was.
 //
 // While the transaction stays open, only appends of the same id or unique key, and
@@ -54,8 +54,8 @@ func (s *Store) ackIn(ctx context.Context, c *pgconn.PgConn, token pawl.Token) e
 		return err
 	}
 	defer done()
-	if c.TxStatus() == txFailed {
-		return txEnded(errors.New("the transaction has failed: an earlier statement in it had an error"))
+	if err := s.usable(ctx, c); err != nil {
+		return err
 	}
 	var a acks
 	a.add(token, 0)
@@ -74,6 +74,41 @@ func (s *Store) ackIn(ctx context.Context, c *pgconn.PgConn, token pawl.Token) e
 	}
 	return nil
 }
+
+// usable refuses a transaction of a caller that has failed, or that is of another database: its rows would be stored
+// there, or an ack would end another message's lease. A connection is asked for its database once.
+func (s *core) usable(ctx context.Context, c *pgconn.PgConn) error {
+	if c.TxStatus() == txFailed {
+		return txEnded(errors.New("the transaction has failed: an earlier statement in it had an error"))
+	}
+	const key = "pawl database"
+	where, _ := c.CustomData()[key].(string)
+	own := s.database.Load()
+	for _, again := range []bool{false, true} { // a server that was started again has another answer
+		if where == "" || again {
+			if err := s.exchange(ctx, c, false, []group{{read(whichDatabase, set(&where, row.text))}})[0]; err != nil {
+				return s.fail("append", err)
+			}
+			c.CustomData()[key] = where
+		}
+		if own == nil || again {
+			own = new(string)
+			if err := s.call(ctx, s.front, read(whichDatabase, set(own, row.text))); err != nil {
+				return s.fail("append", err)
+			}
+			s.database.Store(own)
+		}
+		if where == *own {
+			return nil
+		}
+	}
+	return &store.Error{Op: "append", Code: store.ErrInvalid, Err: errors.New("the transaction is of another database"),
+		Hint: "begin it in the database of the store"}
+}
+
+// whichDatabase tells the databases of all servers apart.
+const whichDatabase = `SELECT d.oid || ' ' || extract(epoch FROM pg_postmaster_start_time())
+	FROM pg_database d WHERE d.datname = current_database()`
 
 // txEnded is the error of a caller's transaction that has ended.
 func txEnded(err error) error {
