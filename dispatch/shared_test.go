@@ -3,12 +3,15 @@ package dispatch_test
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/memory"
 )
 
 // paced is a limit by the key of a message that processes share.
@@ -158,6 +161,33 @@ func TestPacedConfig(t *testing.T) {
 		if l.Set(0, 0, 0) == nil || l.Hold("k", 0) == nil ||
 			limiter(t, dispatch.LimitConfig{Rate: 1}).Hold("k", time.Second) == nil {
 			t.Error("what makes no sense was taken")
+		}
+	})
+}
+
+// TestPacedRateOverSteps: what waited for its turn comes back at once when the store's clock is set
+// forward. The rate is used up all the same.
+func TestPacedRateOverSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var step atomic.Int64
+		mem := memory.New(memory.Config{Now: func() time.Time { return time.Now().Add(time.Duration(step.Load())) }})
+		r := &rig{T: t, mem: mem, store: &hooked{Store: mem, gate: make(chan struct{}, 1)}}
+		defer r.end()
+		var c crowd
+		r.append(hosts("a", 400, "x", "y")...)
+		r.run(limited(16, func(_ context.Context, d *pawl.Delivery) error { c.enter(byHost(d))(); return nil },
+			paced(t, mem, 2)))
+		for _, by := range []time.Duration{0, time.Hour, 30 * time.Second} {
+			step.Add(int64(by))
+			time.Sleep(2 * time.Second)
+			for _, host := range []string{"x", "y"} {
+				began := c.count(host)
+				time.Sleep(4 * time.Second)
+				if n := c.count(host) - began; n < 6 {
+					t.Errorf("a step of %v: %d of 8 calls in 4 s of host %s", by, n, host)
+				}
+			}
+			time.Sleep(time.Minute)
 		}
 	})
 }

@@ -192,7 +192,7 @@ func (d *throttle) recall(t *topic, which func(*heldRun) bool) {
 
 // sendAway releases a run until it is its turn.
 func (d *throttle) sendAway(h heldRun, wait time.Duration) {
-	after := h.by.inner.Away(h.key, wait)
+	after := h.by.inner.Away(h.key, h.run.current().ID, wait)
 	d.settler.giveBack(h.run, min(after, pawl.MaxDelay), store.LimitedBy(h.by.name))
 }
 

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"time"
 )
@@ -13,7 +14,10 @@ type bucket struct {
 	// time of the generic cell rate algorithm (ITU-T I.371), less the burst.
 	next time.Time
 	// later is until when those that were sent away may come back one by one.
-	later  time.Time
+	later time.Time
+	// turns is when each of those may; some that have passed are among them, up to tidyAt in all.
+	turns  map[string]time.Time
+	tidyAt int
 	closed time.Time // nothing begins before that: the downstream said so
 	turned time.Time // the same, as the last one that was admitted set it
 
@@ -215,8 +219,13 @@ const maxRoom = 1 << 30
 
 // away says when a call that could not begin had better come back: in turn with
 // the others that were sent away. Nobody is sent away for long on a guess: what
-// holds now may not then.
-func (b *bucket) away(c *Config, now time.Time, wait time.Duration) time.Duration {
+// holds now may not then. Who comes back well before its turn, because the store's clock was set
+// forward, is not the only one: all turns are given anew.
+func (b *bucket) away(c *Config, id string, now time.Time, wait time.Duration) time.Duration {
+	if b.turns[id].Sub(now) > early {
+		clear(b.turns)
+		b.later = now
+	}
 	each := c.interval()
 	switch {
 	case c.Rate > 0:
@@ -230,6 +239,14 @@ func (b *bucket) away(c *Config, now time.Time, wait time.Duration) time.Duratio
 		turn = now.Add(maxAway / 2)
 	}
 	b.later = turn.Add(each)
+	if len(b.turns) >= b.tidyAt {
+		maps.DeleteFunc(b.turns, func(_ string, turn time.Time) bool { return !turn.After(now) })
+		b.tidyAt = max(2*len(b.turns), minTurns)
+	}
+	if b.turns == nil {
+		b.turns = map[string]time.Time{}
+	}
+	b.turns[id] = turn
 	return max(turn.Sub(now), wait)
 }
 
@@ -239,6 +256,11 @@ const maxAway = time.Minute
 
 // minAway is the shortest time for which sending a message away is worthwhile.
 const minAway = 100 * time.Millisecond
+
+const (
+	early    = time.Second // how much before its turn nobody comes back by chance
+	minTurns = 64          // how many turns are noted before those that have passed are looked for
+)
 
 // idle reports whether the bucket is as good as a new one.
 func (b *bucket) idle(now time.Time) bool {

@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -244,7 +245,7 @@ func TestAwaySpreads(t *testing.T) {
 			if ok {
 				t.Fatal("admitted beyond the rate")
 			}
-			after := l.Away("a", wait)
+			after := l.Away("a", strconv.Itoa(i), wait)
 			if i > 0 && (after-last) < 99*time.Millisecond {
 				t.Fatalf("message %d comes back %v after the one before it", i, after-last)
 			}

@@ -125,12 +125,12 @@ func (l *Limiter) Ended(key string, took time.Duration, o Outcome, after time.Du
 const maxClosed = time.Minute
 
 // Away returns when a call that would have to wait should come back: in turn with the
-// others that were sent away.
-func (l *Limiter) Away(key string, wait time.Duration) time.Duration {
+// others that were sent away. The id tells calls apart.
+func (l *Limiter) Away(key, id string, wait time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	return l.bucket(key, now).away(&l.config, now, wait)
+	return l.bucket(key, now).away(&l.config, id, now, wait)
 }
 
 // Room is how many calls may begin within a while; if none may, wait is how long
@@ -152,6 +152,7 @@ func (l *Limiter) Set(c Config) {
 	now := time.Now()
 	for _, b := range l.buckets {
 		b.closed, b.later = time.Time{}, time.Time{}
+		clear(b.turns)
 		if soonest := now.Add(c.interval()); b.next.After(soonest) {
 			b.next = soonest
 		}
