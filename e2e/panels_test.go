@@ -23,24 +23,28 @@ topics:
 schedules: {tick: {every: 1s, topic: mail}}
 traces: {otlp: "http://127.0.0.1:9"}
 logger: {outputs: [{type: console}, {type: file, path: pawl.log}]}
+events: {file: /dev/full}
 `
 
-// drill is what a daemon does so that the panels of dashboards have something to show, and which panels are about what
-// happens to nobody in it.
+// drill is what a daemon does so that the panels of dashboards have something to show: all but some, or only some.
 type drill struct {
 	fault
-	boards []string
-	unhurt []string
+	boards, but, only []string
 }
 
 func drills() map[string]drill {
 	refused := crawling()["PawlCrawlStandsStill"]
 	return map[string]drill{
 		"runtime": {fault: fault{config: busy, store: func(in *incident) {
+			needsFullDevice(in)
 			behaves("grep -q bad && exit 65; sleep 0.1\n")(in)
 			in.write("odd.sh", "echo no verdict; read -r line; exit 3\n")
 		}, cause: everything}, boards: []string{"runtime", "log"},
-			unhurt: []string{"Verdicts refused", "Fallback store", "Events that were dropped"}},
+			but: []string{"Verdicts refused", "Fallback store"}},
+		"refused": {fault: also(faults()["PawlLeasesLost"], func(in *incident) {
+			in.until(metric(in, "pawl_deliveries_refused_total"), "mail")
+		}), boards: []string{"runtime"}, only: []string{"Verdicts refused"}},
+		"spilled": {fault: spilled()["PawlSpillActive"], boards: []string{"runtime"}, only: []string{"Fallback store"}},
 		"kafka": {fault: fault{config: obeys, store: kafkaStore("partitions=1"), cause: func(in *incident) {
 			brokenTopics()["PawlKafkaLostToRetention"].cause(in)
 			brokenTopics()["PawlKafkaDeadLetters"].cause(in)
@@ -57,7 +61,7 @@ func drills() map[string]drill {
 		"crawl": {fault: also(refused, func(in *incident) {
 			refused.mend(in)
 			in.until(metric(in, "pawl_deliveries_settled_total"), `verdict="ack"`)
-		}), unhurt: []string{"Failures that were passed over"}},
+		}), but: []string{"Failures that were passed over"}},
 	}
 }
 
@@ -106,12 +110,12 @@ func (d *drill) ask(t *testing.T) {
 	for _, board := range d.boards {
 		var asked strings.Builder
 		for _, q := range queries(t, "../deploy/grafana/"+board+".json") {
-			if !slices.Contains(d.unhurt, q.panel) {
+			if !slices.Contains(d.but, q.panel) && (d.only == nil || slices.Contains(d.only, q.panel)) {
 				_, _ = fmt.Fprintf(&asked, "      - {eval_time: %dm, expr: %s, exp_samples: [{value: 1}]}\n", calmFor+12,
 					strconv.Quote("group("+q.expr+")"))
 			}
 		}
-		if n := strings.Count(asked.String(), "\n"); n < 6 {
+		if n := strings.Count(asked.String(), "\n"); n < max(len(d.only), 1) || d.only == nil && n < 6 {
 			t.Errorf("%s: only %d queries are asked", board, n)
 		}
 		path := filepath.Join(t.TempDir(), "panels.yaml")
