@@ -205,7 +205,9 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 		if f.delay != 0 {
 			return m, usage("give one of them", "--delay and --at cannot be combined")
 		}
-		m.Delay = max(0, time.Until(f.at.Time))
+		if m.Delay = max(0, time.Until(f.at.Time)); m.Delay > pawl.MaxDelay {
+			return m, usage("give a time within ten years", "--at: the time is too far ahead")
+		}
 	}
 	switch {
 	case f.retryFor > 0:

@@ -134,7 +134,11 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "headers":
 		d.Headers = s.headers()
 	case "not_before":
-		d.NotBefore = s.time()
+		s.peek()
+		at := s.pos
+		if d.NotBefore = s.time(); time.Until(d.NotBefore) > pawl.MaxDelay {
+			s.fail(at, "it is further ahead than %.0f seconds", pawl.MaxDelay.Seconds())
+		}
 	case "delay_seconds":
 		d.Delay = s.seconds()
 	case "retry_for_seconds":
@@ -204,6 +208,9 @@ func (s *scanner) unique(u *pawl.Unique) {
 		case "scope":
 			u.Scope = string(s.text())
 		case "for_seconds":
+			if s.peek() == '-' {
+				s.fail(s.pos, "it is not negative; until_claimed: true is until the message is claimed")
+			}
 			u.For = s.seconds()
 		case "until_claimed":
 			if s.boolean() {
