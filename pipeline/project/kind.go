@@ -47,10 +47,12 @@ func fields() []pipeline.Field {
 			{Name: "username", Doc: "For basic authentication."},
 			{Name: "password", Secret: true, Doc: "For basic authentication."},
 			{Name: "api_key", Secret: true, Doc: "An API key, in place of a user."},
-			{Name: "ca_file", Doc: "Certificates of the authority that signed the server's, in PEM."},
+			{Name: "ca_file", Doc: "Certificates of the authority that signed the server's, in PEM.",
+				Check: usable(authority)},
 		}},
 		{Name: "mapping",
-			Doc: "A JSON file with settings and mappings of a new index. Without a refresh_interval there, it is 500ms."},
+			Doc:   "A JSON file with settings and mappings of a new index. Without a refresh_interval there, it is 500ms.",
+			Check: usable(func(file string) ([]byte, error) { return readMapping(file, 0) })},
 		{Name: "batch_size", Type: pipeline.Int, Default: "500", Min: 1, Max: 10000,
 			Doc: "Changes in a bulk request at most.", Live: true},
 		{Name: "batch_bytes", Type: pipeline.Size, Default: "5MiB", Min: 1 << 10, Max: 100 << 20,
@@ -95,6 +97,16 @@ var (
 		"is made of a-z 0-9 . _ - and begins with a letter or digit")
 )
 
+// usable is a [pipeline.Field.Check] of the name of a file.
+func usable[T any](read func(string) (T, error)) func(string) error {
+	return func(file string) error {
+		if _, err := read(file); err != nil {
+			return fmt.Errorf("cannot be used: %w", err)
+		}
+		return nil
+	}
+}
+
 func check(_ string, s pipeline.Section) (faults []pipeline.Fault) {
 	if b := s.Section("backoff"); b.Duration("max") < b.Duration("base") {
 		faults = append(faults, pipeline.Fault{Path: "backoff.max", Why: "is less than backoff.base"})
@@ -102,12 +114,6 @@ func check(_ string, s pipeline.Section) (faults []pipeline.Fault) {
 	if s.Int("max_processing_seconds") < s.Int("lease_seconds") {
 		faults = append(faults, pipeline.Fault{Path: "max_processing_seconds", Why: "is less than lease_seconds",
 			Hint: "a lease would never be renewed"})
-	}
-	if _, err := readMapping(s.Text("mapping"), 0); err != nil {
-		faults = append(faults, pipeline.Fault{Path: "mapping", Why: "cannot be used: " + err.Error()})
-	}
-	if _, err := newSearch(s.Section("sink")); err != nil {
-		faults = append(faults, pipeline.Fault{Path: "sink.ca_file", Why: "cannot be used: " + err.Error()})
 	}
 	source := s.Section("source")
 	if !source.Has("table") && !source.Has("key") && !source.Has("doc_id") && !source.Has("doc") {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/outbox"
-	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -433,21 +432,12 @@ func TestFlagAndPause(t *testing.T) {
 // What is wrong with files and addresses of a section is said of their keys, before anything runs.
 func TestCheckOfASection(t *testing.T) {
 	t.Parallel()
-	sink := func(values map[string]any) pipeline.Section { return pipeline.NewSection(fields()[2].Fields, values) }
-	for want, values := range map[string]map[string]any{
-		"mapping":      {"mapping": "none.json", "sink": sink(nil)},
-		"sink.ca_file": {"sink": sink(map[string]any{"ca_file": "none.pem"})},
-		"":             {"sink": sink(nil)},
-	} {
-		values["lease_seconds"], values["max_processing_seconds"] = int64(1), int64(1)
-		values["backoff"] = object("backoff", map[string]any{"base": time.Second, "max": time.Second})
-		values["source"] = object("source", nil)
-		var got strings.Builder
-		for _, f := range check("search", pipeline.NewSection(fields(), values)) {
-			got.WriteString(f.Path)
+	for _, f := range slices.Concat(fields(), fields()[2].Fields) {
+		if f.Name != "mapping" && f.Name != "ca_file" {
+			continue
 		}
-		if got.String() != want {
-			t.Errorf("the faults are of %q, want %q", got.String(), want)
+		if err := f.Check("none"); err == nil || !strings.Contains(err.Error(), "cannot be used: open none") {
+			t.Errorf("a %s that is not there: %v", f.Name, err)
 		}
 	}
 	for address, ok := range map[string]bool{"http://localhost:9200": true, "https://u:p@search/x": true,

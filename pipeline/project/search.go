@@ -48,18 +48,27 @@ func newSearch(sink pipeline.Section) (*search, error) {
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if file := sink.Text("ca_file"); file != "" {
-		pem, err := os.ReadFile(file)
+		roots, err := authority(file)
 		if err != nil {
 			return nil, err
-		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s holds no certificate", file)
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
 	s.client = &http.Client{Transport: t, Timeout: searchTimeout}
 	return s, nil
+}
+
+// authority reads certificates.
+func authority(file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no certificate", file)
+	}
+	return roots, nil
 }
 
 // answerError is an answer that is no success.
