@@ -172,6 +172,14 @@ const (
 	ExitInterrupted = 130
 )
 
+// Some is a number of things in a sentence: one, or many.
+func Some[N int | int64](n N, one, many string) string {
+	if n != 1 {
+		one = many
+	}
+	return fmt.Sprint(n, " ", one)
+}
+
 // Error is an error of a command or of [Kind.New] for the user: what failed, why, and what to do next.
 type Error struct {
 	Code int // 0 is ExitFailure

@@ -100,3 +100,11 @@ func TestAddressesHavePortsThatExist(t *testing.T) {
 		}
 	}
 }
+
+func TestSome(t *testing.T) {
+	for n, want := range map[int]string{0: "0 requests are", 1: "1 request is", 2: "2 requests are"} {
+		if got := pipeline.Some(n, "request is", "requests are"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}

@@ -56,7 +56,7 @@ is wrong.`,
 				return err
 			}
 			if len(h.Faults) > 0 {
-				return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(h.Faults)),
+				return &problem{code: exitFound, what: counted(len(h.Faults), "problem"),
 					next: "docs/runbook has a page for most of them"}
 			}
 			return nil

@@ -156,7 +156,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		return err
 	}
 	if len(problems) > 0 {
-		return &problem{code: exitFound, what: fmt.Sprintf("%d problems", len(problems)),
+		return &problem{code: exitFound, what: counted(len(problems), "problem"),
 			err:  errors.New(strings.Join(problems, "\n")),
 			next: "see docs/traffic.md; `pawl traffic compare TOPIC` names messages"}
 	}
@@ -205,7 +205,7 @@ consumes nothing.`,
 				return err
 			}
 			if found > 0 {
-				return &problem{code: exitFound, what: fmt.Sprintf("%d differences", found),
+				return &problem{code: exitFound, what: counted(int(found), "difference"),
 					err:  errors.New(strings.Join(named, "\n")),
 					next: "nothing is lost: the old store has them, and its workers process them; docs/traffic.md explains where differences come from"}
 			}

@@ -233,8 +233,8 @@ func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 	case err != nil:
 		return &pipeline.Error{What: "the run failed", Err: err, Next: "resume with: " + again}
 	case s.PermanentFailure+s.Failed > 0:
-		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d files failed for good",
-			s.PermanentFailure+s.Failed),
+		return &pipeline.Error{Code: pipeline.ExitPartly, What: pipeline.Some(s.PermanentFailure+s.Failed,
+			"file failed for good", "files failed for good"),
 			Next: "see " + filepath.Join(r.out, "failed_report.json") + "; try them again with --retry-failed"}
 	}
 	return nil

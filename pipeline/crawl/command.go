@@ -188,7 +188,8 @@ func finish(ctx context.Context, in *pipeline.Invocation, p parts, c *crawler, r
 		return err
 	}
 	if sum.Dead > 0 {
-		return &pipeline.Error{Code: pipeline.ExitPartly, What: fmt.Sprintf("%d requests are dead letters", sum.Dead),
+		return &pipeline.Error{Code: pipeline.ExitPartly, What: pipeline.Some(sum.Dead, "request is a dead letter",
+			"requests are dead letters"),
 			Err:  errors.New("they failed for good, or five times"),
 			Next: "look with `pawl dead ls --topic " + c.requestTopic() + " --group-by fingerprint`"}
 	}

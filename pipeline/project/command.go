@@ -308,5 +308,5 @@ func reclaimCommand(ctx context.Context, in *pipeline.Invocation, p *projection)
 			return err
 		}
 	}
-	return in.Print(map[string]int{"reclaimed": n}, "%d changes given back\n", n)
+	return in.Print(map[string]int{"reclaimed": n}, "%s given back\n", pipeline.Some(n, "change", "changes"))
 }

@@ -20,7 +20,7 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation, p *projection) 
 			Next: "correct pipelines." + p.name + ".source"}
 	}
 	var checked atomic.Int64
-	line := func() string { return fmt.Sprintf("%d documents looked at", checked.Load()) }
+	line := func() string { return pipeline.Some(checked.Load(), "document", "documents") + " looked at" }
 	board := in.Board(func() []string { return []string{line()} }, line)
 	c, err := verifier{p}.compare(ctx, p.alias, int(in.Flags.Int("sample")), checked.Store)
 	board.Stop()
@@ -69,7 +69,8 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation, p *projection)
 	if st, err = p.follow(ctx, in, st); err != nil {
 		return err
 	}
-	err = in.Print(st, "%s: %d documents, index %s\n", st.Verdict, st.Done, st.Index)
+	err = in.Print(st, "%s: %s, index %s\n", st.Verdict, pipeline.Some(st.Done, "document", "documents"),
+		st.Index)
 	if err == nil && st.Error != "" {
 		err = &pipeline.Error{Code: pipeline.ExitProblems, What: st.Error,
 			Next: "correct what is wrong and rebuild again; the alias is unchanged"}

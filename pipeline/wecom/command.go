@@ -122,11 +122,11 @@ func runPull(ctx context.Context, in *pipeline.Invocation) error {
 			return err
 		}
 	}
-	text := "pulled %s: %d messages\n"
+	text := "pulled %s: %s\n"
 	if !result.Pulled {
-		text = "asked for %s; no daemon has pulled it yet (%d messages)\n"
+		text = "asked for %s; no daemon has pulled it yet (%s)\n"
 	}
-	return in.Print(result, text, result.Account, result.New)
+	return in.Print(result, text, result.Account, pipeline.Some(result.New, "message", "messages"))
 }
 
 func runReplies(ctx context.Context, in *pipeline.Invocation) error {

@@ -181,7 +181,11 @@ func (p *Provider) Complete(ctx context.Context, file, model, prompt, text strin
 			p.MaxAnswerBytes))
 	case resp.StatusCode != http.StatusOK:
 		err := p.refused(resp, data)
-		log(slog.LevelWarn, "LLM Request refused", "status", resp.StatusCode, "error", err)
+		what := "LLM Request refused"
+		if resp.StatusCode >= http.StatusInternalServerError {
+			what = "LLM Request failed"
+		}
+		log(slog.LevelWarn, what, "status", resp.StatusCode, "error", err)
 		return Answer{}, err
 	}
 	a, err := p.decode(data)
