@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
@@ -14,13 +15,22 @@ import (
 const completeTime = 2 * time.Second // nobody waits for longer with a finger on the key
 
 // completeArguments lets a shell complete the arguments of the commands below c: topics, workers, ids of messages and
-// of dead letters, as their usage names them. It completes --topic as well.
+// of dead letters, as their usage names them, and the values of flags.
 func (s *session) completeArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		s.completeArguments(sub)
 	}
 	if c.Flags().Lookup("topic") != nil {
 		_ = c.RegisterFlagCompletionFunc("topic", s.complete(operate.TopicsLike)) // it fails for no flag that is there
+	}
+	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			kind, _ := pflag.UnquoteUsage(f)
+			if words, files := operate.FlagWords(c.CommandPath(), f.Name, kind); !files {
+				complete := cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+				_ = c.RegisterFlagCompletionFunc(f.Name, complete) // --topic has one
+			}
+		})
 	}
 	if c.ValidArgsFunction != nil || len(c.ValidArgs) > 0 {
 		return

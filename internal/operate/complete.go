@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,37 @@ const (
 	minPrefix      = 8 // characters of an id that stand for it
 	mostCandidates = 5
 )
+
+// flagWords are the words that flags take, of one command or of all.
+var flagWords = map[string]string{
+	"--group-by of pawl dead ls":           "fingerprint kind topic hour",
+	"--group-by of pawl messages ls":       "key",
+	"--limits":                             "on off",
+	"--log-format":                         "text json",
+	"--log-level":                          "debug info warn error",
+	"--missed":                             "once skip all",
+	"--mode":                               "forward copy",
+	"--order":                              "key none",
+	"--output":                             "table wide json jsonl",
+	"--overlap":                            "queue skip replace",
+	"--priority of pawl forward rules add": "critical high vip normal bulk",
+	"--priority of pawl forward rules set": "critical high vip normal bulk",
+	"--profile":                            "development production",
+	"--retry":                              "head tail",
+	"--scope":                              "host domain prefix all",
+	"--state of pawl cancel":               "waiting delayed",
+	"--state of pawl messages ls":          "waiting delayed leased dead acked",
+	"--state of pawl wecom replies ls":     "pending sent refused failed",
+	"--status":                             strings.Join(OperationStatuses(), " "),
+	"--unique-for":                         "forever until-claimed",
+}
+
+// FlagWords returns the words that a flag of a command takes, for shells to complete; files reports whether it takes
+// the name of a file, or a command. Kind is the word by which its usage calls its value.
+func FlagWords(command, flag, kind string) (words []string, files bool) {
+	text := cmp.Or(flagWords["--"+flag+" of "+command], flagWords["--"+flag])
+	return strings.Fields(text), slices.Contains([]string{"FILE", "DIR", "FOLDER", "CMD", "COMMAND", "PATH"}, kind)
+}
 
 // AmbiguousError says that several ids begin with what was given.
 type AmbiguousError struct {
