@@ -299,3 +299,18 @@ func TestAMessageBoundsItsAttempts(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersAreNotPackedForThisMachine: what a client of this machine leases is not packed; a list
+// is.
+func TestAnswersAreNotPackedForThisMachine(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{})
+	d.want(201, d.post("/v1/topics/mail/messages", `{"body":"`+strings.Repeat("x", 8<<10)+`"}`))
+	lease := `{"topics":["mail"],"lease_seconds":0.02,"wait_seconds":5}`
+	list := d.want(200, d.get("/v1/messages", "Accept-Encoding: gzip"))
+	here := d.want(200, d.post("/v1/lease", lease, "Accept-Encoding: gzip"))
+	for of, got := range map[string]answer{"gzip": list, "": here} {
+		if packed := got.header.Get("Content-Encoding"); packed != of {
+			t.Errorf("packed as %q, want %q", packed, of)
+		}
+	}
+}

@@ -244,8 +244,7 @@ func (s *session) auditLs() *cobra.Command {
 		Long: `Lists what was changed, the oldest entry first: replays, discards, edits and imports
 of dead letters, cancelled messages, pauses and settings of topics, and actions on
 operations. An operation has one entry, which says how far it is; so does every dead
-letter that it edited, with the original body. With --limit it reads from the newest entry
-back until there are enough.`,
+letter that it edited, with the original body.`,
 		Example: `  pawl audit ls
   pawl audit ls --since 24h --kind replay -o jsonl`,
 		RunE: func(c *cobra.Command, _ []string) error {
