@@ -269,6 +269,9 @@ func resumeCommand(ctx context.Context, in *pipeline.Invocation, p *projection) 
 	if err == nil {
 		err = topics.Resume(ctx, p.topic)
 	}
+	if err == nil {
+		_, err = p.entries.PutState(ctx, p.resumeKey(), nil, store.AnyVersion, in.Who)
+	}
 	if err != nil {
 		return err
 	}

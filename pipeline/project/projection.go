@@ -46,6 +46,8 @@ type projection struct {
 	suspects suspects
 	random   func() float64
 
+	resumed *int64 // the version of the entry of the last resume, once it was looked for
+
 	mu      sync.Mutex
 	live    limits
 	known   state

@@ -97,7 +97,23 @@ func (p *projection) look(ctx context.Context) {
 	if err == nil && why != "" && was == "" {
 		p.log.Error("the projection is parked", "projection", p.projection, "why", why)
 	}
+	p.heedResume(ctx)
 	p.reopen()
+}
+
+// resumeKey is the name of the entry that each resume writes.
+func (p *projection) resumeKey() string { return p.flagKey() + "/resumed" }
+
+// heedResume ends pauses that the index asked for after somebody resumed the projection.
+func (p *projection) heedResume(ctx context.Context) {
+	e, err := p.entries.GetState(ctx, p.resumeKey())
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return
+	}
+	if p.resumed != nil && *p.resumed != e.Version {
+		p.window.resume()
+	}
+	p.resumed = &e.Version
 }
 
 // errDatabase is wrapped by errors that are no fault of the search index.

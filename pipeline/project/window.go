@@ -113,6 +113,13 @@ func (w *window) failed(wait func(level int) time.Duration) time.Duration {
 	return after
 }
 
+// resume ends pauses: an operator says that the index accepts changes again. The next request is a probe.
+func (w *window) resume() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until, w.pause = time.Time{}, time.Time{}
+}
+
 // park closes it for a reason, or opens it again.
 func (w *window) park(why string) {
 	w.mu.Lock()

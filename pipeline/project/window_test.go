@@ -1,6 +1,7 @@
 package project
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -8,7 +9,9 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/store"
 )
 
 func doubling(level int) time.Duration {
@@ -116,4 +119,28 @@ func TestItemsWaitLonger(t *testing.T) {
 		Err: pawl.OfKind(kindTimeout, errors.New("x"))}); d.Throttled {
 		t.Errorf("%+v", d)
 	}
+}
+
+// TestResumeEndsAPauseThatTheIndexAskedFor: a Retry-After of years is an hour, and resume ends that, too.
+func TestResumeEndsAPauseThatTheIndexAskedFor(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		p, ctx := r.projection(), r.t.Context()
+		p.heedResume(ctx)
+		p.window.refused(time.Now(), time.Hour, doubling)
+		p.heedResume(ctx)
+		if n := p.window.allowed(); n != 0 {
+			r.t.Errorf("%v requests are allowed in the pause", n)
+		}
+		audit := func(context.Context, store.Store, string, string, int, string) error { return nil }
+		for range 2 {
+			if err := resumeCommand(ctx, &pipeline.Invocation{Who: "ann", Audit: audit}, p); err != nil {
+				r.t.Error(err)
+			}
+			p.heedResume(ctx)
+			if n := p.window.allowed(); n != 1 {
+				r.t.Errorf("%v requests are allowed after resume, not 1", n)
+			}
+			p.window.refused(time.Now(), time.Hour, doubling)
+		}
+	})
 }
