@@ -208,6 +208,9 @@ func checkSection(name string, s pipeline.Section) []pipeline.Fault {
 			faults = append(faults, pipeline.Fault{Path: path, Why: why})
 		}
 	}
+	if name == "" { // of a module; --allow-private goes with it, and the command looks at the seeds again
+		o.AllowPrivate = true
+	}
 	if len(o.Seeds) > 0 || name != "" { // a module leaves them to the command line
 		if _, err := o.check(); err != nil {
 			faults = append(faults, pipeline.Fault{Path: "seeds", Why: err.Error()})

@@ -123,3 +123,16 @@ func TestWrongModules(t *testing.T) {
 		t.Error("a wrong selector is taken")
 	}
 }
+
+// TestPrivateSeedsOfAModule: the flag --allow-private counts for the seeds of a module.
+func TestPrivateSeedsOfAModule(t *testing.T) {
+	private := pipeline.NewSection(fields(), map[string]any{"seeds": []string{"http://127.0.0.1:1/"},
+		"scope": ScopeHost, "concurrency": int64(1), "per_host": int64(1), "timeout": Defaults().Timeout,
+		"max_bytes": int64(1 << 20), "user_agent": defaultAgent, "allow_private": false})
+	if faults := checkSection("", private); len(faults) > 0 {
+		t.Errorf("a module: %v", faults)
+	}
+	if faults := checkSection("shop", private); len(faults) != 1 || faults[0].Path != "seeds" {
+		t.Errorf("a section: %v", faults)
+	}
+}
