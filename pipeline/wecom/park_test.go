@@ -40,7 +40,7 @@ func TestAParkedAccountIsPulledWhenAPersonAsks(t *testing.T) {
 	}
 	r.sim.Say(gone, "wm0", "0")
 	out, err := r.pull(gone)
-	if err != nil || out != "pulled wk-gone: 1 messages\n" {
+	if err != nil || out != "pulled wk-gone: 1 message\n" {
 		t.Errorf("a pull of an account that is there now: %q, %v", out, err)
 	}
 	r.await("it is answered", func() bool { return len(r.sim.Sent()) == 1 })
