@@ -172,7 +172,13 @@ func (n *node) drain(i *incarnation, hurry bool) {
 	i.ended = journal.Now()
 	// Before it listens for signals, and while it opens the store, it has nothing to
 	// drain.
-	young := i.events[len(i.events)-1].at-i.began < time.Second
+	ran := i.events[len(i.events)-1].at - i.began
+	for n, e := range i.events[1:] {
+		if before := i.events[n]; before.harm == stopped && e.harm == continued {
+			ran -= e.at - before.at
+		}
+	}
+	young := ran < time.Second
 	i.code = i.cmd.ProcessState.ExitCode()
 	if i.code != 0 && !(i.code == 130 && (hurry || young)) && !(i.code == -1 && young) {
 		n.t.Errorf("%s, from %v to %v, with %v: %v, want exit code %s; stderr ends:\n%s", i.name, i.began, i.ended,
