@@ -264,6 +264,13 @@ func judgeJournal(t *testing.T, file string, messages int, frozen map[int]bool) 
 func staleSettle(t *testing.T, addresses []string) {
 	t.Helper()
 	url := func(n int, path string) string { return "http://" + addresses[n] + path }
+	for n := range addresses { // one that was killed last may still be starting
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if askJSON(url(n, "/v1/topics/work"), "", nil) == nil {
+				break
+			}
+		}
+	}
 	var leased struct{ Deliveries []struct{ Token string } }
 	var settled struct{ Results []struct{ Action string } }
 	if err := askJSON(url(0, "/v1/topics/stale/messages"), `{"body":"x"}`, nil); err != nil {
