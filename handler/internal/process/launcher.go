@@ -1,6 +1,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,8 +31,9 @@ type Launcher struct {
 }
 
 type start struct {
-	cmd *exec.Cmd
-	err chan error
+	cmd  *exec.Cmd
+	slot int
+	err  chan error
 }
 
 // guardScript keeps a process group per slot, and kills them at the end of its
@@ -66,7 +68,11 @@ func (l *Launcher) spawn() {
 	for {
 		select {
 		case s := <-l.starts:
-			s.err <- s.cmd.Start()
+			err := s.cmd.Start()
+			if err == nil && !l.tell(s.slot, s.cmd.Process.Pid) { // at once: what it starts is in its group
+				err = errUntold
+			}
+			s.err <- err
 		case <-l.done:
 			return
 		}
@@ -97,7 +103,6 @@ func (l *Launcher) startGuard() error {
 // closed, or is being closed, the error is [os.ErrClosed], and nothing runs.
 func (l *Launcher) Start(cmd *exec.Cmd) (*Process, error) {
 	ownGroup(cmd, true)
-	s := start{cmd: cmd, err: make(chan error, 1)}
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
@@ -110,24 +115,29 @@ func (l *Launcher) Start(cmd *exec.Cmd) (*Process, error) {
 		l.used++
 	}
 	l.mu.Unlock()
+	s := start{cmd: cmd, slot: slot, err: make(chan error, 1)}
 	select {
 	case l.starts <- s:
 	case <-l.done:
 		l.release(slot)
 		return nil, os.ErrClosed
 	}
-	if err := <-s.err; err != nil {
-		l.release(slot)
-		return nil, err
-	}
-	p := &Process{launcher: l, cmd: cmd, slot: slot}
-	if !l.tell(slot, cmd.Process.Pid) {
+	err, p := <-s.err, &Process{launcher: l, cmd: cmd, slot: slot}
+	switch err {
+	case nil:
+		return p, nil
+	case errUntold:
 		p.Kill()
 		p.Wait()
 		return nil, os.ErrClosed
+	default:
+		l.release(slot)
+		return nil, err
 	}
-	return p, nil
 }
+
+// errUntold says that a program runs of which the guard does not know, because the launcher is closed.
+var errUntold = errors.New("untold")
 
 // tell lets the guard know which group is in a slot, 0 for none. It is false when the
 // launcher is closed, and whoever has started something has to end it.
