@@ -42,7 +42,7 @@ run: build ## the living example: build, then pawl demo
 
 check: format fixes lint unit fuzz-changed ## what needs no service: style, static checks, unit tests with -race, short fuzzing of what changed. PKG=./observe/...: of these packages only
 
-test: ## everything: check, then all tests against real services, then kills and faults (half an hour on two cores)
+test: ## everything: check, then all tests against real services, then kills and faults (a quarter of an hour on two cores)
 	@export TMPDIR=$$(dev/tmpdir)
 	if [[ -z $${PAWL_SERVICES_DIR:-} ]]; then
 		export PAWL_SERVICES_DIR=$$TMPDIR/pawl-services-$$$$
@@ -136,18 +136,18 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, two more at once than there are cores. The kills mostly wait, too: static checks
-# and builds of benchmarks take what they leave of the processors.
+# The packages that wait most come first, two more at once than there are cores. The kills mostly wait, too: static checks,
+# builds of benchmarks and short fuzzing take what they leave of the processors.
 parts: format
 	@$(MAKE) unit UNITS="$(call served,race) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
 	$(MAKE) services-plain
 	mkdir -p out
-	nice -n 19 $(MAKE) fixes lint bench-changed >out/static 2>&1 &
+	nice -n 19 $(MAKE) fixes lint bench-changed fuzz-changed >out/static 2>&1 &
 	$(MAKE) crash-test && killed=0 || killed=$$?
 	wait $$! && static=0 || static=$$?
 	cat out/static
 	[[ $$killed -eq 0 && $$static -eq 0 ]]
-	$(MAKE) fuzz-changed scripts-changed
+	$(MAKE) scripts-changed
 
 # What fails is a hole in the report.
 coverage-tests:
