@@ -74,7 +74,7 @@ var peerScenarios = []Scenario{
 			r.Logf("taken over %v after the death, leases of %v", time.Since(began), mortal)
 			r.end(second)
 			s := r.balanced("a", 20, 0)
-			r.check(s.Rescues == 20, "%d rescues", s.Rescues)
+			r.check(s.Rescues >= 20, "%d rescues", s.Rescues) // more where a machine stands still for a lease
 		}},
 	{Text: "Messages appended by one process are soon picked up by another.",
 		Name: "PeerIsWoken", Needs: needs(store.CanProcesses), Test: func(r *Rig) { pickup(r, r.Peer(r)) }},
