@@ -62,7 +62,7 @@ func (p *person) click(text string) { p.Helper(); p.clickOn("a, button, summary,
 
 func (p *person) clickOn(kinds, text string) {
 	p.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(3 * patience); ; time.Sleep(100 * time.Millisecond) {
 		at, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]float64](fmt.Sprintf(place, text, kinds)))
 		if err == nil && len(at) == 2 { // an error: the page is being left
 			p.clicks++
