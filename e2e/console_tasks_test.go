@@ -22,7 +22,7 @@ topics:
   figures: { handler: exec, command: "cat >/dev/null; echo 'no space left' >&2; exit 1", retry: { attempts: 1 } }
   orders: { handler: exec, command: "cat >/dev/null", order: key }
   images: { handler: exec, command: "grep -q poison || exit 0; echo 'not a picture' >&2; exit 75", order: key,
-            retry: { for: 1h, backoff: { base: 30s, max: 60s } } }
+            retry: { for: 1h, backoff: { base: 10m, max: 20m } } }
   reports: { handler: exec, command: "cat >/dev/null" }
 schedules:
   nightly: { cron: "30 2 * * *", zone: Europe/Berlin, topic: reports, json: '{"report":"nightly"}' }

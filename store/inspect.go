@@ -135,9 +135,10 @@ type Inspector interface {
 	// it yields: it yields fewer only if there are no more.
 	List(ctx context.Context, f Filter) iter.Seq2[Record, error]
 
-	// Cancel removes messages that are waiting or delayed, and returns an error for
-	// each message that it did not remove: [ErrNotFound], or [ErrConflict] for one that
-	// is leased or dead.
+	// Cancel removes messages that are waiting or delayed. If such a message waited for a
+	// retry, the next one of its lane can be claimed at once; a hold stays. It returns an
+	// error for each message that it did not remove: [ErrNotFound], or [ErrConflict] for
+	// one that is leased or dead.
 	Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error)
 
 	// RunNow makes delayed messages due: those that were appended with a delay, and those

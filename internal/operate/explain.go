@@ -203,7 +203,7 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 			UTC(r.NotBefore), r.Reason)
 	default:
 		x.say(SituationHeld, r.EnqueuedAt,
-			"its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold), or a message that was to be retried, or was given back, and has been cancelled since",
+			"its lane is closed until %s, by what was before it: an ack that asked for a pause (a hold)",
 			UTC(r.NotBefore))
 	}
 	x.then(r.NotBefore, "it is claimable")

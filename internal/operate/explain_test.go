@@ -140,16 +140,6 @@ var situations = []situation{
 		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
 		e.settle(store.Settlement{Verdict: store.Ack, Hold: time.Minute})
 	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00"}, "it is claimable", ""},
-	{"held by one that is cancelled", func(e *explained) {
-		e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
-		e.settle(store.Settlement{Verdict: store.Retry, After: time.Minute,
-			Failure: store.Failure{Error: "no", Rule: "default"}})
-		refused, err := e.Cancel(e.Context(), "a")
-		if e.check(err); len(refused) > 0 {
-			e.Fatal(refused)
-		}
-	}, store.Delayed, SituationHeld, []string{"closed until 2026-03-01 12:01:00", "to be retried", "cancelled"},
-		"it is claimable", ""},
 	{"paused", func(e *explained) {
 		e.append(pawl.Message{ID: "x"})
 		e.check(e.Pause(e.Context(), "t", 0, "ann", "the mail server moves"))

@@ -119,6 +119,9 @@ func (s *inspector) Cancel(ctx context.Context, ids ...string) (map[string]error
 			return &store.Error{Op: "message is " + string(state), Code: store.ErrConflict}
 		}
 		m.lane.topic.totals.Cancelled++
+		if m.state() == store.Delayed && m.Reason != store.CauseAppended {
+			s.close(m.lane, s.now()) // until its retry, which nobody waits for now
+		}
 		s.takeOut(m)
 		return nil
 	})

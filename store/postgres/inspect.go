@@ -243,11 +243,13 @@ y AS (INSERT INTO @tally (topic, what, n) SELECT topic, `
 	removeMessagesOf = `, count(*) FROM d GROUP BY topic),
 ` + dropUniques + `
 SELECT id FROM d`
-	// hasten: lanes that are closed before messages with these numbers are due now.
+	// hasten: lanes that are closed before messages with these numbers are due now; unless $4 says so, not those that
+	// a hold closes: before a message that was never given out.
 	hasten = `UPDATE @lease SET until = n.at FROM (SELECT clock_timestamp() + $3::interval AS at) n
 		WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM unnest($1::bigint[], $2::bigint[]) x(lane, seq)
 			CROSS JOIN LATERAL (SELECT l.ctid FROM @lease l WHERE l.lane = x.lane AND l.token <= 0
-				AND NOT EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq < x.seq) ORDER BY l.lane FOR UPDATE) l))
+				AND NOT EXISTS (SELECT FROM @msg b WHERE b.lane = x.lane AND b.seq < x.seq)
+				AND ($4 OR EXISTS (SELECT FROM @tried t WHERE t.seq = x.seq)) ORDER BY l.lane FOR UPDATE) l))
 			AND token <= 0 AND until > n.at`
 	ticketLanes = `WITH x AS (SELECT lane, 9223372036854775807 AS reach, 0::bigint AS rank FROM unnest($1::bigint[]) lane)` +
 		ticketHeads
@@ -265,16 +267,15 @@ type cancelling struct {
 func (s *inspector) Cancel(ctx context.Context, ids ...string) (refused map[string]error, err error) {
 	return s.takeOut(ctx, "cancel", ids, func(_ *tx, free []cancelling, refused map[string]error) (group, error) {
 		lanes, seqs := positions(free)
-		return group{read(removeMessages, func(r row) error {
-			delete(refused, r.messageID(0))
-			return nil
-		}, lanes, seqs)}, nil
+		removed := func(r row) error { delete(refused, r.messageID(0)); return nil }
+		return group{do(hasten, lanes, seqs, s.skewValue(), boolValue(false)),
+			read(removeMessages, removed, lanes, seqs)}, nil
 	})
 }
 
 // Skip implements [store.Inspector].
 func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (refused map[string]error, err error) {
-	refused, err = s.takeOut(ctx, "skip", ids, func(t *tx, free []cancelling, refused map[string]error) (group, error) {
+	return s.takeOut(ctx, "skip", ids, func(t *tx, free []cancelling, refused map[string]error) (group, error) {
 		w := &writing{}
 		if len(free) == 0 {
 			return nil, nil
@@ -287,12 +288,8 @@ func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (ref
 			delete(refused, m.id)
 		}
 		lanes, seqs := positions(free)
-		return append(group{do(hasten, lanes, seqs, s.skewValue())}, w.steps(s.core)...), nil
+		return append(group{do(hasten, lanes, seqs, s.skewValue(), boolValue(true))}, w.steps(s.core)...), nil
 	})
-	if err == nil {
-		err = s.openHastened(ctx, "skip")
-	}
-	return refused, err
 }
 
 // RunNow implements [store.Inspector].
@@ -310,7 +307,7 @@ func (s *inspector) RunNow(ctx context.Context, ids ...string) (refused map[stri
 			}
 			lanes, seqs := positions(found)
 			var records []store.Record
-			err = t.run(ctx, do(hasten, lanes, seqs, s.skewValue()),
+			err = t.run(ctx, do(hasten, lanes, seqs, s.skewValue(), boolValue(true)),
 				read(liveRecords, collect(&records, s.readLive), lanes, seqs))
 			for i := range records {
 				if records[i].State != store.Leased {
@@ -353,6 +350,9 @@ func (s *inspector) takeOut(ctx context.Context, op string, ids []string,
 			return err
 		})
 	})
+	if err == nil {
+		err = s.openHastened(ctx, op)
+	}
 	return refused, err
 }
 

@@ -259,7 +259,7 @@ func (k looks) cancel(id string) (refused, err error) {
 		return refused, err
 	}
 	k.of(st.topic).cancelled++
-	return nil, k.takeOut(st)
+	return nil, k.opening(hastenTried, st, func() error { return k.takeOut(st) })
 }
 
 // notLeased is the place of a message that is waiting or delayed; nil, and why, of another.
@@ -311,6 +311,9 @@ func (k looks) withdraw(st *removable, remove func() error) error {
 const hasten = `UPDATE pawl_closed SET at = ?3 WHERE lane = ?1 AND at > ?3
 	AND NOT EXISTS (SELECT 1 FROM pawl_msg m WHERE m.lane = ?1 AND m.lane < 0 AND m.seq < ?2)`
 
+// hastenTried is hasten for a message that was given out before: its lane is closed for its sake, not by a hold.
+const hastenTried = hasten + ` AND EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = ?2)`
+
 // RunNow implements [store.Inspector].
 func (s *inspector) RunNow(ctx context.Context, ids ...string) (map[string]error, error) {
 	return s.each(ctx, "run", ids, func(k *work, id string) (refused, err error) {
@@ -318,7 +321,7 @@ func (s *inspector) RunNow(ctx context.Context, ids ...string) (map[string]error
 		if st == nil {
 			return refused, err
 		}
-		return nil, looks{k}.runNow(st, func() error { return nil })
+		return nil, looks{k}.opening(hasten, st, func() error { return nil })
 	})
 }
 
@@ -329,7 +332,7 @@ func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (map
 		if st == nil {
 			return refused, err
 		}
-		return nil, looks{k}.runNow(st, func() error {
+		return nil, looks{k}.opening(hasten, st, func() error {
 			return looks{k}.withdraw(st, func() error {
 				return k.makeDead(st.seq, k.now, pawl.KindSkipped, store.Text(reason))
 			})
@@ -337,8 +340,8 @@ func (s *inspector) Skip(ctx context.Context, reason string, ids ...string) (map
 	})
 }
 
-// runNow lets the lane open that is closed before a message, after then.
-func (k looks) runNow(st *removable, then func() error) error {
+// opening lets the lane open, by hasten, that is closed before a message, after then.
+func (k looks) opening(hasten string, st *removable, then func() error) error {
 	hastened, err := k.db.exec(hasten, cmp.Or(st.lane, st.seq), st.seq, k.now)
 	if err == nil {
 		err = then()

@@ -322,17 +322,21 @@ var inspectSentences = []Sentence{
 			t.ack(d...)
 			t.claims("c")
 		}},
-	{Text: "When a message is cancelled that waits for its retry, the lane goes on at the latest when the retry was due.",
-		Name: "CancelOfAClosedHead", Test: func(t *T) {
+	{Text: "When a message is cancelled that waits for its retry, the lane goes on at once; a hold stays.",
+		Name: "CancelOfAClosedHead", Needs: needs(store.CanDelay), Test: func(t *T) {
 			ids := append(t.put(t.keyed("k", "a")), t.put(t.keyed("k", "b"))...)
-			t.retry(t.claimRun(1, 1)[0], time.Minute)
+			t.retry(t.claimRun(1, 1)[0], time.Hour)
 			t.cancel(ids[0])
-			t.ack(t.later(2*time.Minute, "b")...)
+			t.ack(t.claims("b")...)
 			id := t.put(t.keyed("k", "c"))[0]
-			t.retry(t.claimOne(), time.Minute)
+			t.retry(t.claimOne(), time.Hour)
 			t.cancel(id) // the only one
-			t.later(2 * time.Minute)
-			t.claimedRun("k", "d")
+			t.ack(t.claimedRun("k", "d")...)
+			held := append(t.put(t.keyed("h", "e"), t.keyed("h", "f")), t.put(t.keyed("h", "g"))...)
+			t.hold(t.claimRun(1, 1)[0], time.Minute)
+			t.cancel(held[1])
+			t.nothing()
+			t.later(2*time.Minute, "g")
 		}},
 	{Text: "What is delayed, by its sender or until a retry, can be claimed once it is run now, with its attempts and in its place.",
 		Name: "RunNowIsDue", Needs: needs(store.CanDelay), Test: func(t *T) {

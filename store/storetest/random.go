@@ -125,8 +125,7 @@ func tryRandom(t testing.TB, h Harness, seed uint64, steps []step) *randomFailur
 // on as far as that clock did.
 //
 // What the contract leaves open is not tried: when a message is parked, beside what
-// frees it or its unique key; and when a lane opens whose first message is cancelled
-// while it is closed.
+// frees it or its unique key.
 type walk struct {
 	*T
 	ref      *T

@@ -371,7 +371,7 @@ func (w *walk) cancelStep() {
 	}
 	id := pickOne(w, w.ids...)
 	r := w.known(id)
-	if r == nil || r.State == store.Delayed && r.Key != nil && w.settings.Order == store.OrderKey || w.doomed()(r) {
+	if r == nil || w.doomed()(r) {
 		return
 	}
 	w.note("cancel %s, which is %s", id, r.State)
