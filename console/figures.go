@@ -98,9 +98,14 @@ func (f *figures) keep(all []operate.Topic, err error, now time.Time) {
 		f.topics, f.at = all, now
 	}
 	if changed {
-		close(f.changed)
-		f.changed = make(chan struct{})
+		f.tell()
 	}
+}
+
+// tell says to all open pages that something changed; the caller holds the lock.
+func (f *figures) tell() {
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
 func sameFigures(a, b []operate.Topic) bool {
@@ -130,7 +135,8 @@ func (f *figures) remember(t *operate.Topic, now time.Time) {
 		s.Oldest = *t.OldestWaitingSeconds
 	}
 	add := func(to []sample, every time.Duration, most int) []sample {
-		if n := len(to); n > 0 && now.Sub(to[n-1].At) < every-time.Second {
+		if n := len(to); n > 1 && to[n-1].At.Sub(to[n-2].At) < every-time.Second {
+			to[n-1] = s // the last one is what is so now
 			return to
 		}
 		if len(to) >= most {

@@ -41,6 +41,22 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// TestFiguresAreOfNow looks at a topic each two seconds: what has just died is counted at once, not only with the next
+// sample that is kept.
+func TestFiguresAreOfNow(t *testing.T) {
+	f := figures{past: map[string]*past{}, changed: make(chan struct{})}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 600 {
+		f.keep([]operate.Topic{{Topic: "mail", Dead: int64(i)}}, nil, now.Add(time.Duration(i)*tickEvery))
+		if r := ratesOf(f.of("mail", false)); r.NewDead != int64(i) {
+			t.Fatalf("%d have died after %d looks", r.NewDead, i)
+		}
+	}
+	if n := len(f.of("mail", false)); n != int(600*tickEvery/restEvery)+1 {
+		t.Errorf("%d samples are kept", n)
+	}
+}
+
 func TestLimitsThatHoldNothingAreNotShown(t *testing.T) {
 	v := &view{Lang: english}
 	for _, c := range []struct {

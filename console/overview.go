@@ -203,5 +203,10 @@ func (c *checkup) ask(v *view) {
 	findings = slices.DeleteFunc(findings, func(f diagnosis) bool { return f.Verdict != "warn" && f.Verdict != "fail" })
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !slices.Equal(c.verdict, findings) {
+		v.shop.figures.mu.Lock()
+		defer v.shop.figures.mu.Unlock()
+		v.shop.figures.tell()
+	}
 	c.verdict, c.next = findings, time.Now().Add(max(time.Since(began)*memoFactor, time.Minute))
 }
