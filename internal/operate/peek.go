@@ -10,18 +10,18 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// peekAhead bounds how many messages are looked at, with their bodies, to put them in order.
-const peekAhead = 1000
+// peekAhead bounds how many messages are looked at to put them in order, and keptBody how long the bodies are that are
+// kept meanwhile; a longer one is read again.
+const (
+	peekAhead = 1000
+	keptBody  = 16 << 10
+)
 
-// mostLookups is how many messages are read again one by one.
-const mostLookups = 20
-
-// glimpse is what the order of a topic needs to know of a message.
+// glimpse is a message that waits, or holds up what does.
 type glimpse struct {
-	id      string
-	key     string
-	keyed   bool
+	store.Record
 	joined  int64
+	cut     bool // its body is to be read again
 	waiting bool
 }
 
@@ -46,71 +46,31 @@ func Upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) 
 	}
 }
 
-// upcoming reads what comes next once more, so that it keeps no body but those that are
-// asked for. What is gone meanwhile is left out.
-func upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) ([]store.Record, error) {
-	ids, err := upcomingIDs(ctx, i, &store.TopicStats{Topic: topic})
+// upcoming puts what waits of a topic in order. What is gone meanwhile is left out, if it has to be read again.
+func upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) (next []store.Record, err error) {
+	all, err := glimpses(ctx, i, &store.TopicStats{Topic: topic})
 	if err != nil {
 		return nil, err
 	}
-	ids = ids[:min(n, len(ids))]
-	read := reread
-	if s, ok := i.(store.Store); len(ids) > mostLookups || ok && !store.Can(s, store.CanLookup) {
-		read = relist // look-ups one by one take longer, or each reads the topic
-	}
-	found, err := read(ctx, i, topic.Name, ids)
-	if err != nil {
-		return nil, err
-	}
-	var next []store.Record
-	for _, id := range ids {
-		if r, ok := found[id]; ok {
-			next = append(next, r)
+	for _, g := range all[:min(n, len(all))] {
+		if g.cut {
+			g.Record, err = i.Get(ctx, g.ID)
+			if errors.Is(err, store.ErrNotFound) || err == nil && (g.State != store.Waiting || g.Topic != topic.Name) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
+		next = append(next, g.Record)
 	}
 	return next, nil
 }
 
-// reread looks up what waits of some messages of a topic.
-func reread(ctx context.Context, i store.Inspector, topic string, ids []string) (map[string]store.Record, error) {
-	found := make(map[string]store.Record, len(ids))
-	for _, id := range ids {
-		r, err := i.Get(ctx, id)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-		case err != nil:
-			return nil, err
-		case r.State == store.Waiting && r.Topic == topic:
-			found[id] = r
-		}
-	}
-	return found, nil
-}
-
-// relist does the same in one go, where a message is found by reading.
-func relist(ctx context.Context, i store.Inspector, topic string, ids []string) (map[string]store.Record, error) {
-	found := make(map[string]store.Record, len(ids))
-	if len(ids) == 0 {
-		return found, nil
-	}
-	for r, err := range i.List(ctx, store.Filter{Topic: topic, Limit: peekAhead}) {
-		if err != nil {
-			return nil, err
-		}
-		if _, had := found[r.ID]; !had && r.State == store.Waiting && slices.Contains(ids, r.ID) {
-			found[r.ID] = r
-		}
-		if len(found) == len(ids) {
-			break
-		}
-	}
-	return found, nil
-}
-
-// upcomingIDs puts the waiting messages of a topic in order.
-func upcomingIDs(ctx context.Context, i store.Inspector, topic *store.TopicStats) ([]string, error) {
-	var all []glimpse
-	head := map[string]int{} // by key, what came first
+// glimpses puts the waiting messages of a topic in order.
+func glimpses(ctx context.Context, i store.Inspector, topic *store.TopicStats) ([]*glimpse, error) {
+	var all []*glimpse
+	head := map[string]*glimpse{} // by key, what came first
 	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, Limit: peekAhead}) {
 		if err != nil {
 			return nil, err
@@ -118,25 +78,26 @@ func upcomingIDs(ctx context.Context, i store.Inspector, topic *store.TopicStats
 		if r.State != store.Waiting && !holdsUp(&r) {
 			continue
 		}
-		g := glimpse{
-			id: r.ID, key: string(r.Key), keyed: r.Key != nil,
-			joined: joined(&r, topic).UnixMicro(), waiting: r.State == store.Waiting,
+		g := &glimpse{Record: r, joined: joined(&r, topic).UnixMicro(), waiting: r.State == store.Waiting,
+			cut: len(r.Body) > keptBody}
+		if g.cut {
+			g.Body = nil
 		}
-		first, known := head[g.key]
 		// What holds the lane up is in front of all that waits.
-		if !known || all[first].waiting && (!g.waiting || g.joined < all[first].joined) {
-			head[g.key] = len(all)
+		if first := head[string(r.Key)]; r.Key != nil &&
+			(first == nil || first.waiting && (!g.waiting || g.joined < first.joined)) {
+			head[string(r.Key)] = g
 		}
 		all = append(all, g)
 	}
-	var now, behind []string
-	for at, g := range all {
+	var now, behind []*glimpse
+	for _, g := range all {
 		switch {
 		case !g.waiting:
-		case !g.keyed || head[g.key] == at:
-			now = append(now, g.id)
+		case g.Key == nil || head[string(g.Key)] == g:
+			now = append(now, g)
 		default:
-			behind = append(behind, g.id)
+			behind = append(behind, g)
 		}
 	}
 	return slices.Concat(now, behind), nil
