@@ -18,9 +18,12 @@ type letters struct {
 	inspector *inspector
 }
 
+// Pages of dead letters: after which number, how many, of which topic. What deadWhich leaves out is not read further.
 const (
-	deadPage  = `WHERE d.n > ?1 ORDER BY d.n LIMIT ?2`
-	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ORDER BY d.n LIMIT ?2`
+	deadPage  = `WHERE d.n > ?1 AND ?3 = 0 ` + deadWhich
+	deadTopic = `WHERE d.topic = ?3 AND d.n > ?1 ` + deadWhich
+	deadWhich = `AND (?4 = '' OR d.fingerprint = ?4) AND (?5 = '' OR d.kind = ?5) AND d.at >= ?6 AND d.at <= ?7
+		AND (?8 IS NULL OR m.key = ?8) ORDER BY d.n LIMIT ?2`
 )
 
 // briefPage is how many dead letters a page has of which little is read.
@@ -32,14 +35,26 @@ func (s *letters) Dead(ctx context.Context, f store.DeadFilter) iter.Seq2[store.
 	if f.Brief && !f.Searches() {
 		size, columns, fetch = briefPage, selectBrief, (*work).briefly
 	}
+	since, until := int64(-never), int64(never)
+	if !f.Since.IsZero() {
+		since = f.Since.UnixMicro()
+	}
+	if !f.Until.IsZero() {
+		until = f.Until.UnixMicro()
+	}
 	return sqlstore.ListDead(f, size, false, func(after int64, limit int) (letters []sqlstore.Letter, err error) {
 		var page []found
 		err = s.read(ctx, "list dead letters", func(k *work) (err error) {
-			if f.Topic == "" {
-				page, err = fetch(k, columns+deadPage, after, int64(limit))
-			} else if t := k.topics.byName[f.Topic]; t != nil {
-				page, err = fetch(k, columns+deadTopic, after, int64(limit), t.number)
+			which, topic := deadPage, int64(0)
+			if f.Topic != "" {
+				t := k.topics.byName[f.Topic]
+				if t == nil {
+					return nil
+				}
+				which, topic = deadTopic, t.number
 			}
+			page, err = fetch(k, columns+which, after, int64(limit), topic, store.Text(f.Fingerprint),
+				store.Text(string(f.Kind)), since, until, blob(f.Key))
 			return err
 		})
 		for _, d := range page {

@@ -49,13 +49,20 @@ const (
 )
 
 const (
-	placesOf = `SELECT m.rank, m.seq FROM pawl_msg m
-		WHERE m.topic = ?1 AND (m.rank, m.seq) > (?2, ?3)
-		AND (?4 IS NULL OR m.key = ?4) AND m.enqueued < ?5
-		AND NOT EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq)
-		AND `
-	isThere = `NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq) `
-	isAcked = `EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq AND a.forget > ?7) `
+	placesOf = `SELECT m.rank, m.seq FROM pawl_msg m ` + placesWhere + `AND ` + notDead
+	// firstPlacesOf is placesOf that looks whether messages are dead, acked or taken only among the first ?6 of all
+	// and so many more as that may leave out: to look for each message of a topic costs most of a listing.
+	firstPlacesOf = `SELECT m.rank, m.seq FROM (SELECT m.rank, m.seq, m.lane FROM pawl_msg m ` + placesWhere + `
+		ORDER BY m.rank, m.seq LIMIT ?6 + ?8) m WHERE ` + notDead
+	placesWhere = `WHERE m.topic = ?1 AND (m.rank, m.seq) > (?2, ?3) AND (?4 IS NULL OR m.key = ?4) AND m.enqueued < ?5 `
+	notDead     = `NOT EXISTS (SELECT 1 FROM pawl_dead d WHERE d.seq = m.seq) AND `
+	// leftOut is how many messages of a topic are not waiting, or more.
+	leftOut = `SELECT (SELECT count(*) FROM pawl_dead WHERE topic = ?1) + (SELECT count(*) FROM pawl_acked)
+		+ (SELECT count(*) FROM pawl_closed WHERE topic = ?1) + (SELECT count(*) FROM pawl_lease WHERE topic = ?1 AND lane > 0)
+		+ (SELECT count(*) FROM pawl_lease l CROSS JOIN pawl_msg o ON o.lane = l.lane AND o.lane < 0 AND o.seq <= l.last WHERE l.topic = ?1)`
+	mostLeftOut = 1 << 18
+	isThere     = `NOT EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq) `
+	isAcked     = `EXISTS (SELECT 1 FROM pawl_acked a WHERE a.seq = m.seq AND a.forget > ?7) `
 	// A key that makes a lane is found by it: what stands there, and what joins it
 	// when it is due.
 	ofKey = `AND m.seq IN (SELECT o.seq FROM pawl_msg o WHERE o.lane = (SELECT lane FROM pawl_key WHERE hash = ?8) AND o.lane < 0
@@ -146,17 +153,6 @@ func (s *inspector) listTopic(ctx context.Context, name string, f store.Filter,
 // places returns where the messages that f asks for stand.
 func (s *inspector) places(ctx context.Context, name string, f store.Filter, after place, limit int) (places []place,
 	err error) {
-	query := placesOf + isThere
-	switch f.State {
-	case store.Acked:
-		query = placesOf + isAcked
-	case store.Leased:
-		query += isLeased
-	case store.Delayed:
-		query += isDelayed
-	case store.Waiting:
-		query += isWaiting
-	}
 	err = s.read(ctx, "list", func(k *work) (err error) {
 		t := k.topics.byName[name]
 		if t == nil {
@@ -166,16 +162,36 @@ func (s *inspector) places(ctx context.Context, name string, f store.Filter, aft
 		if f.OlderThan > 0 {
 			before = k.now - micros(f.OlderThan)
 		}
-		args := []any{t.number, after.rank, after.seq, blob(f.Key), before, int64(limit), k.now}
-		if f.Key != nil && t.keyed(f.Key) && f.State != store.Acked { // which are in no lane
-			query += ofKey
-			args = append(args, sqlstore.KeyLane(t.number, f.Key))
+		query, args, err := looks{k}.listing(t, f, limit)
+		if err != nil {
+			return err
 		}
+		args = append([]any{t.number, after.rank, after.seq, blob(f.Key), before, int64(limit), k.now}, args...)
 		places, err = collect(k.db, func(r row) (place, error) { return place{r.int(0), r.int(1)}, nil }, query+inOrder,
 			args...)
 		return err
 	})
 	return places, err
+}
+
+// ofState says of a message that it is in a state; what is dead is in no listing.
+var ofState = map[store.State]string{"": isThere, store.IsDead: isThere, store.Waiting: isThere + isWaiting,
+	store.Delayed: isThere + isDelayed, store.Leased: isThere + isLeased, store.Acked: isAcked}
+
+// listing is the statement that finds the places of messages, and its argument ?8, if it has one.
+func (k looks) listing(t *topic, f store.Filter, limit int) (query string, args []any, err error) {
+	query = placesOf + ofState[f.State]
+	switch {
+	case f.Key != nil && t.keyed(f.Key) && f.State != store.Acked: // which are in no lane
+		return query + ofKey, []any{sqlstore.KeyLane(t.number, f.Key)}, nil
+	case f.State != "" && f.State != store.Waiting || limit > mostLeftOut:
+		return query, nil, nil
+	}
+	out, err := numbers(k.db, leftOut, t.number)
+	if err != nil || out[0] > mostLeftOut {
+		return query, nil, err
+	}
+	return firstPlacesOf + ofState[f.State], []any{out[0]}, nil
 }
 
 // page reads the messages of a page, those that are there still.
