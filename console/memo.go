@@ -34,7 +34,7 @@ const (
 	maxSize     = 32 << 20
 	memoFactor  = 100
 	leastMemory = time.Second
-	mostMemory  = 5 * time.Minute
+	mostMemory  = time.Minute
 	patience    = 100 * time.Millisecond // of a page, for all that it reads through a memo
 )
 
