@@ -57,7 +57,7 @@ test: ## everything: check, then all tests against real services, then kills and
 	PAWL_KAFKA_PROPERTIES=broker.session.timeout.ms=30000 dev/services run -- env -u PAWL_KAFKA_PROPERTIES $(MAKE) parts
 	$(GO) run ./dev/coverage "$$PAWL_RAN"
 
-nightly: ## test without its economies (about two hours): every seed and length, -race over the drivers, long fuzzing, soak, all scripts
+nightly: ## test without its economies (about three hours): every seed and length, -race over the drivers, long fuzzing, soak, all scripts
 	@dev/services run -- $(MAKE) scripts-test bench-builds nightly-tests
 	$(MAKE) api-fuzz
 	rm -f out/soak.jsonl # of another night
@@ -180,4 +180,5 @@ nightly-tests:
 	@$(SKIPGATE) -again -race -count=1 -timeout=2h -p=1 $(UNSERVED) $(call served,race) $(call served,pure) ./store/postgres
 	$(SKIPGATE) -again -count=1 -timeout=1h $(call served,plain)
 	PAWL_BARS=1 $(SKIPGATE) -count=1 -timeout=1h $(call served,strict)
+	PAWL_BARS=1 $(SKIPGATE) -count=1 -timeout=2h -run=TestNoAlertInAHealthyHour ./e2e
 	$(MAKE) bench-pages
