@@ -140,7 +140,7 @@ func (a *API) admit(x *exchange) error {
 		return a.admitLocal(x)
 	}
 	users := r.Header.Values(c.header)
-	if c.header == "" || len(users) == 0 || !c.trusts(r.RemoteAddr) {
+	if c.header == "" || len(users) == 0 || !c.trusts(addressIn(r.RemoteAddr)) {
 		return unauthorized("there is no token")
 	}
 	role := cmp.Or(c.users[users[0]], c.users["*"])
@@ -165,11 +165,36 @@ func (c *access) token(secret string) *caller {
 	return found
 }
 
-func (c *access) trusts(remote string) bool {
-	at, err := netip.ParseAddrPort(remote)
-	return err == nil && slices.ContainsFunc(c.trusted, func(p netip.Prefix) bool {
-		return p.Contains(at.Addr().Unmap().WithZone(""))
-	})
+func (c *access) trusts(at netip.Addr) bool {
+	return slices.ContainsFunc(c.trusted, func(p netip.Prefix) bool { return p.Contains(at) })
+}
+
+// From is the address that a request comes from. Proxies that are trusted add the one that they were asked from to
+// X-Forwarded-For; what anybody else says there counts for nothing.
+func (a *API) From(r *http.Request) string {
+	at, c := addressIn(r.RemoteAddr), a.access.Load()
+	if !at.IsValid() {
+		return r.RemoteAddr
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0 && c.trusts(at); i-- {
+		next := addressIn(strings.TrimSpace(hops[i]))
+		if !next.IsValid() {
+			break
+		}
+		at = next
+	}
+	return at.String()
+}
+
+// addressIn reads an address, which may have a port; what is none is not valid.
+func addressIn(text string) netip.Addr {
+	both, err := netip.ParseAddrPort(text)
+	at := both.Addr()
+	if err != nil {
+		at, _ = netip.ParseAddr(text) // the zero value is not valid
+	}
+	return at.Unmap().WithZone("")
 }
 
 // admitLocal lets programs of this machine in. A web page can point a name of its own at

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -194,22 +193,13 @@ func (a *API) serve(x *exchange) {
 		x.fail(err)
 		return
 	}
-	r = r.WithContext(operate.Via(r.Context(), "api "+addressOf(r)))
+	r = r.WithContext(operate.Via(r.Context(), "api "+a.From(r)))
 	handler, pattern := a.mux.Handler(r)
 	if pattern == "" {
 		a.unrouted(x, handler)
 		return
 	}
 	a.mux.ServeHTTP(x.w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
-}
-
-// addressOf is the address that a request comes from.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // probe answers what asks whether this process lives (/livez), and whether its store answers (/readyz). Both are

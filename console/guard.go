@@ -114,7 +114,7 @@ func (k *Console) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	back := local(r.PostForm.Get("back"), k.config.BasePath)
-	from := addressOf(r)
+	from := network(k.shops[0].api.From(r))
 	if wait := k.logins.try(from, time.Now()); wait > 0 {
 		w.Header().Set("Retry-After", num(int64(wait/time.Second)+1))
 		v.render(http.StatusTooManyRequests, "login",
@@ -213,16 +213,12 @@ func (t *throttle) try(from string, now time.Time) time.Duration {
 	return 0
 }
 
-// addressOf is who is counted as one: an address, or of IPv6 the network that one host is given.
-func addressOf(r *http.Request) string {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
+// network is who is counted as one: an address, or of IPv6 the network that one host is given.
+func network(from string) string {
+	if a, err := netip.ParseAddr(from); err == nil && a.Is6() {
+		return netip.PrefixFrom(a, 64).Masked().String()
 	}
-	if a := from.Addr().Unmap(); !a.Is6() {
-		return a.String()
-	}
-	return netip.PrefixFrom(from.Addr().WithZone(""), 64).Masked().String()
+	return from
 }
 
 func (t *throttle) forget(from string) {

@@ -62,9 +62,41 @@ func TestManyLoginsAtOnce(t *testing.T) {
 	}
 	for remote, want := range map[string]string{"1.2.3.4:5": "1.2.3.4", "[::ffff:1.2.3.4]:5": "1.2.3.4",
 		"[2001:db8:0:1::1%eth0]:5": "2001:db8:0:1::/64", "@": "@"} {
-		if got := addressOf(&http.Request{RemoteAddr: remote}); got != want {
+		if got := network(r.shops[0].api.From(&http.Request{RemoteAddr: remote})); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}
+	}
+}
+
+// TestAddressesBehindAProxy: each counts for itself, if the proxy is trusted; it is the one in the audit, too.
+func TestAddressesBehindAProxy(t *testing.T) {
+	r := newRig(t, nil)
+	err := r.shops[0].api.SetAccess(api.Access{
+		Tokens: []api.Token{{Name: "ada", Secret: secretOf(api.Admin), Role: api.Admin}},
+		Proxy: api.Proxy{Trusted: []string{"10.0.0.0/8"}, UserHeader: "X-User",
+			Roles: map[string]string{"*": api.Viewer}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	login := func(remote, token, forwarded string) int {
+		q := r.as("", http.MethodPost, "/console/login", url.Values{"token": {token}})
+		q.RemoteAddr = remote
+		q.Header.Set("X-Forwarded-For", forwarded)
+		answer, _ := r.do(q)
+		return answer.StatusCode
+	}
+	for i := range 2 * freeFailures {
+		login("10.0.0.1:5", "wrong", fmt.Sprintf("198.51.100.%d, 192.0.2.1, 10.0.0.2", i))
+		login("203.0.113.1:5", "wrong", fmt.Sprintf("192.0.2.%d", i))
+	}
+	for forwarded, want := range map[string]int{"192.0.2.1": http.StatusTooManyRequests,
+		"192.0.2.9": http.StatusSeeOther} {
+		if status := login("10.0.0.1:5", secretOf(api.Admin), forwarded); status != want {
+			t.Errorf("%s: %d, want %d", forwarded, status, want)
+		}
+	}
+	if status := login("203.0.113.1:5", secretOf(api.Admin), "192.0.2.77"); status != http.StatusTooManyRequests {
+		t.Error("who is no proxy says where it is:", status)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"path"
@@ -198,20 +197,12 @@ func (v *view) send(into, body any, target string) error {
 	if err != nil {
 		return err
 	}
-	_, text, err := v.shop.api.Call(operate.Via(v.r.Context(), "console "+v.from()), v.who, http.MethodPost, target, b)
+	ctx := operate.Via(v.r.Context(), "console "+v.k.shops[0].api.From(v.r))
+	_, text, err := v.shop.api.Call(ctx, v.who, http.MethodPost, target, b)
 	if err != nil || into == nil {
 		return err
 	}
 	return json.Unmarshal(text, into)
-}
-
-// from is the address of the browser.
-func (v *view) from() string {
-	host, _, err := net.SplitHostPort(v.r.RemoteAddr)
-	if err != nil {
-		return v.r.RemoteAddr
-	}
-	return host
 }
 
 // fill puts names into a path, for each %s one.
