@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"regexp"
 	"strings"
@@ -83,7 +84,7 @@ func New(c Config) (*Console, error) {
 				"a name or #rrggbb", s.Name, s.Color)
 		}
 	}
-	k := &Console{config: c, patience: patience}
+	k := &Console{config: c, patience: patience, logins: throttle{seed: maphash.MakeSeed()}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	first := &shop{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
 	k.shops = append(k.shops, first)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/rand"
+	"hash/maphash"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -127,7 +128,7 @@ func (k *Console) login(w http.ResponseWriter, r *http.Request) {
 		v.render(http.StatusUnauthorized, "login", loginData{back, v.T("This token opens nothing here.")})
 		return
 	}
-	k.logins.forget(from)
+	k.logins.excuse(from, time.Now())
 	k.cookie(w, r, sessionCookie, session, sessionFor)
 	http.Redirect(w, r, back, http.StatusSeeOther)
 }
@@ -174,43 +175,55 @@ func local(back, base string) string {
 	return back
 }
 
-// throttle slows down who guesses: after some failures each further one doubles the wait.
+// throttle slows down who guesses: after some failures each further one doubles the wait. Addresses share rows by a
+// hash that only this process can compute, so that many addresses neither take memory nor push out the count of one.
 type throttle struct {
-	mu    sync.Mutex
-	known map[string]*failures
+	mu   sync.Mutex
+	seed maphash.Seed
+	rows [4096]failures
 }
 
 type failures struct {
 	n     int
-	until time.Time
+	until time.Time // when the next attempt may be made
 }
 
 const (
 	freeFailures = 5
 	longestWait  = time.Minute
-	maxKnown     = 10_000 // addresses
+	forgetAfter  = 15 * time.Minute
 )
 
-// try counts an attempt of an address, as a failure until forget says otherwise, or returns how long it has to wait. So
-// many attempts at the same time are not more than one after the other.
+// try counts an attempt of an address, as a failure until excuse says otherwise, or returns how long it has to wait.
+// So many attempts at the same time are not more than one after the other.
 func (t *throttle) try(from string, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxKnown {
-		t.known = map[string]*failures{}
-	}
-	f := t.known[from]
-	if f == nil {
-		f = &failures{}
-		t.known[from] = f
-	}
+	f := t.row(from)
 	if wait := f.until.Sub(now); wait > 0 {
 		return wait
 	}
+	if now.Sub(f.until) > forgetAfter {
+		f.n = 0
+	}
+	f.until = now
 	if f.n++; f.n >= freeFailures {
 		f.until = now.Add(min(time.Second<<min(f.n-freeFailures, 10), longestWait))
 	}
 	return 0
+}
+
+// excuse takes back what try counted for one attempt. Failures before it stay: the holder of a token may be guessing
+// another one.
+func (t *throttle) excuse(from string, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := t.row(from)
+	f.n, f.until = max(f.n-1, 0), now
+}
+
+func (t *throttle) row(from string) *failures {
+	return &t.rows[maphash.String(t.seed, from)%uint64(len(t.rows))]
 }
 
 // network is who is counted as one: an address, or of IPv6 the network that one host is given.
@@ -219,12 +232,6 @@ func network(from string) string {
 		return netip.PrefixFrom(a, 64).Masked().String()
 	}
 	return from
-}
-
-func (t *throttle) forget(from string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.known, from)
 }
 
 // links are links that work once.

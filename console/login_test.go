@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -30,7 +31,7 @@ func TestTheLoginSlowsDown(t *testing.T) {
 		answer.Header.Get("Retry-After") == "" || len(answer.Cookies()) > 0 {
 		t.Error("guessing goes on:", answer.Status)
 	}
-	var slow throttle
+	slow := throttle{seed: maphash.MakeSeed()}
 	now := time.Now()
 	for range 20 {
 		now = now.Add(longestWait)
@@ -64,6 +65,46 @@ func TestManyLoginsAtOnce(t *testing.T) {
 		"[2001:db8:0:1::1%eth0]:5": "2001:db8:0:1::/64", "@": "@"} {
 		if got := network(r.shops[0].api.From(&http.Request{RemoteAddr: remote})); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
+		}
+	}
+}
+
+// TestALoginForgivesNoGuess: neither the holder of a token, nor many addresses, nor headers of their own make the
+// failures of an address forgotten.
+func TestALoginForgivesNoGuess(t *testing.T) {
+	r := newRig(t, nil)
+	login := func(remote, token, forwarded string) int {
+		q := r.as("", http.MethodPost, "/console/login", url.Values{"token": {token}})
+		q.RemoteAddr = remote
+		q.Header.Set("X-Forwarded-For", forwarded)
+		answer, _ := r.do(q)
+		return answer.StatusCode
+	}
+	guesses := 0
+	for i := range 20 {
+		if login("192.0.2.1:5", "wrong", fmt.Sprintf("198.51.100.%d", i)) == http.StatusUnauthorized {
+			guesses++
+		}
+		login("192.0.2.1:5", secretOf(api.Viewer), "")
+	}
+	if guesses > freeFailures {
+		t.Errorf("who holds one token guesses another one %d times", guesses)
+	}
+	slow, now := &r.logins, time.Now()
+	for range 2 * freeFailures {
+		now = now.Add(longestWait)
+		slow.try("192.0.2.2", now)
+	}
+	for i := range 20_000 {
+		slow.try(fmt.Sprintf("2001:db8:0:%x::/64", i), now)
+	}
+	if slow.try("192.0.2.2", now) == 0 {
+		t.Error("many addresses clear the count of one")
+	}
+	now = now.Add(2 * forgetAfter)
+	for range 2 {
+		if slow.try("192.0.2.2", now) > 0 {
+			t.Error("failures are never forgotten")
 		}
 	}
 }
