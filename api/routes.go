@@ -24,13 +24,20 @@ type route struct {
 }
 
 // Route is a line of the table, for tests and documents.
-type Route struct{ Method, Path, Command, Console string }
+type Route struct {
+	Method, Path, Command, Console string
+
+	need action
+}
+
+// OpenTo reports whether a role may ask it.
+func (r Route) OpenTo(role string) bool { return roles[role]&r.need == r.need }
 
 // Routes returns the table of all routes.
 func Routes() []Route {
 	var all []Route
 	for _, r := range table() {
-		all = append(all, Route{r.method, r.path, r.Command, r.Console})
+		all = append(all, Route{r.method, r.path, r.Command, r.Console, r.need})
 	}
 	return all
 }

@@ -12,12 +12,13 @@ import (
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
-// Forms of the commands that the API offers: of pipelines and a Kafka cluster.
+// Forms of the commands that the API offers: of pipelines and a Kafka cluster. Forms of its routes are /do/v1/….
 
 func commandPages() []page {
 	return []page{
 		{path: "/commands/{command}", method: http.MethodPost, show: sendCommand},
 		{path: "/runs/{id}", file: "run", show: runPage},
+		{path: "/do/", method: http.MethodPost, file: "tried", show: act},
 	}
 }
 

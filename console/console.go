@@ -141,17 +141,21 @@ func (k *Console) Close() {
 // EndWaits ends live pages, before a server is shut down.
 func (k *Console) EndWaits() { k.stop() }
 
+// public are the routes for those who are not logged in. All others ask for a role.
+func (k *Console) public() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{"GET /static/{name}": serveStatic, "GET /stores.css": k.colors,
+		"GET /open": k.open, "GET /login": k.login, "POST /login": k.login, "POST /logout": k.logout,
+		"POST /prefer": k.prefer}
+}
+
 // routes are the pages of all stores, and what they have in common.
 func (k *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	base := k.config.BasePath
-	mux.HandleFunc("GET "+base+"/static/{name}", serveStatic)
-	mux.HandleFunc("GET "+base+"/stores.css", k.colors)
-	mux.HandleFunc("GET "+base+"/open", k.open)
-	mux.HandleFunc("GET "+base+"/login", k.login)
-	mux.HandleFunc("POST "+base+"/login", k.login)
-	mux.HandleFunc("POST "+base+"/logout", k.logout)
-	mux.HandleFunc("POST "+base+"/prefer", k.prefer)
+	for path, serve := range k.public() {
+		method, path, _ := strings.Cut(path, " ")
+		mux.HandleFunc(method+" "+base+path, serve)
+	}
 	for _, s := range k.shops {
 		for _, p := range pages() {
 			method := p.method
@@ -165,8 +169,6 @@ func (k *Console) routes() *http.ServeMux {
 			mux.HandleFunc(method+" "+s.base+path, k.handle(s, &p))
 		}
 		mux.HandleFunc("GET "+s.base+"/live", k.live(s))
-		mux.HandleFunc("POST "+s.base+"/do/", k.handle(s,
-			&page{path: "/do/", method: http.MethodPost, file: "tried", show: act}))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		v := k.view(w, r, k.shops[0], &page{path: r.URL.Path})

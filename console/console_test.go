@@ -40,8 +40,9 @@ func newRigOver(t *testing.T, s store.Store, change func(*Config)) *rig {
 		{Name: "olga", Secret: secretOf(api.Operator), Role: api.Operator},
 		{Name: "ada", Secret: secretOf(api.Admin), Role: api.Admin},
 		{Name: "prod", Secret: secretOf(api.Producer), Role: api.Producer},
+		{Name: "will", Secret: secretOf(api.Worker), Role: api.Worker},
 		{Name: "narrow", Secret: "narrow-secret", Role: api.Operator, Topics: []string{"mail"}},
-	}}})
+	}}, Rooms: api.Rooms{Commands: someCommands}})
 	if err != nil {
 		t.Fatal(err)
 	}
