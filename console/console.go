@@ -62,6 +62,7 @@ type Console struct {
 	shops    []*shop
 	mux      *http.ServeMux
 	logins   throttle
+	ended    ended
 	links    links
 	readers  readers
 	patience time.Duration
@@ -84,7 +85,8 @@ func New(c Config) (*Console, error) {
 				"a name or #rrggbb", s.Name, s.Color)
 		}
 	}
-	k := &Console{config: c, patience: patience, logins: throttle{seed: maphash.MakeSeed()}}
+	k := &Console{config: c, patience: patience, logins: throttle{seed: maphash.MakeSeed()},
+		ended: ended{known: map[string]time.Time{}}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
 	first := &shop{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
 	k.shops = append(k.shops, first)

@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/rand"
 	"hash/maphash"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -104,7 +105,30 @@ func (k *Console) caller(r *http.Request) (api.Caller, error) {
 		}
 		return api.Person(user, role)
 	}
-	return k.shops[0].api.Caller(r, cookieOf(r, sessionCookie))
+	session := cookieOf(r, sessionCookie)
+	if session != "" && k.ended.has(session) {
+		return api.Caller{}, api.ErrSession
+	}
+	return k.shops[0].api.Caller(r, session)
+}
+
+// ended are the sessions that were logged out of, until they would have ended by themselves.
+type ended struct {
+	mu    sync.Mutex
+	known map[string]time.Time
+}
+
+func (e *ended) has(session string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.known[session].IsZero()
+}
+
+func (e *ended) add(session string, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.known, func(_ string, until time.Time) bool { return now.After(until) })
+	e.known[session] = now.Add(sessionFor)
 }
 
 // login shows the form of the login, and opens a session for the holder of a token.
@@ -136,6 +160,9 @@ func (k *Console) login(w http.ResponseWriter, r *http.Request) {
 type loginData struct{ Back, Why string }
 
 func (k *Console) logout(w http.ResponseWriter, r *http.Request) {
+	if _, err := k.caller(r); err == nil {
+		k.ended.add(cookieOf(r, sessionCookie), time.Now())
+	}
 	k.cookie(w, r, sessionCookie, "", 0)
 	http.Redirect(w, r, k.config.BasePath+"/login", http.StatusSeeOther)
 }

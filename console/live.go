@@ -53,7 +53,8 @@ func (k *Console) live(s *shop) http.HandlerFunc {
 				changed = next()
 				said = say("event: tick\ndata: \n\n")
 			case <-quiet.C:
-				said = say(": \n\n")
+				_, err := k.caller(r) // the session may have ended
+				said = err == nil && say(": \n\n")
 			case <-r.Context().Done():
 				return
 			case <-k.ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
@@ -183,6 +184,59 @@ func TestSessionsEnd(t *testing.T) {
 	}
 	if in(c.Value) {
 		t.Error("the session outlives its token")
+	}
+}
+
+// TestALogoutEndsTheSession, not only its cookie: a copy of it opens nothing any more, and its live page ends.
+func TestALogoutEndsTheSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, nil)
+		q := r.as(secretOf(api.Viewer), http.MethodGet, "/console/live", nil)
+		kept := q.Header.Get("Cookie")
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.ServeHTTP(&reader{header: http.Header{}}, q) }()
+		ask := func(method, path string) reply {
+			q := r.as("", method, path, nil)
+			q.Header.Set("Cookie", kept)
+			answer, _ := r.do(q)
+			return answer
+		}
+		if status := ask(http.MethodGet, "/console/topics").StatusCode; status != http.StatusOK {
+			t.Fatal(status)
+		}
+		if c := ask(http.MethodPost, "/console/logout").Cookies(); len(c) != 1 || c[0].MaxAge >= 0 {
+			t.Error("the cookie stays:", c)
+		}
+		if status := ask(http.MethodGet, "/console/topics").StatusCode; status != http.StatusSeeOther {
+			t.Error("the session goes on:", status)
+		}
+		time.Sleep(2 * keepAlive)
+		synctest.Wait()
+		select {
+		case <-ended:
+		default:
+			t.Error("the live page goes on")
+		}
+		r.get(secretOf(api.Viewer), "/console/topics") // a later session of the same token
+		for range 3 {
+			time.Sleep(sessionFor)
+			ask(http.MethodPost, "/console/logout") // of a session that has ended
+		}
+		if n := len(r.ended.known); n > 1 {
+			t.Error(n, "sessions are remembered")
+		}
+	})
+}
+
+// TestCookiesBehindTLS: where the browser came by HTTPS, the cookie goes no other way.
+func TestCookiesBehindTLS(t *testing.T) {
+	r := newRig(t, nil)
+	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
+		q := r.as("", http.MethodPost, "/console/login", url.Values{"token": {secretOf(api.Viewer)}})
+		q.Header.Set("X-Forwarded-Proto", proto)
+		if answer, _ := r.do(q); answer.Cookies()[0].Secure != want {
+			t.Errorf("by %q: %s", proto, answer.Cookies()[0])
+		}
 	}
 }
 
