@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -288,5 +290,45 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	}
 	if after := r.contents(); after != before {
 		t.Errorf("something was done: of %d bytes it has %d", len(before), len(after))
+	}
+}
+
+// TestNothingPrivateIsKept asks for everything over the network, and gets every kind of answer: no cache may keep one,
+// but for files that are the same for everybody.
+func TestNothingPrivateIsKept(t *testing.T) {
+	r, plan := furnished(t, nil)
+	served := httptest.NewServer(r)
+	defer served.Close()
+	private, public := targets(t, r)
+	private = append(private, target{method: http.MethodGet, path: "/console"}, target{method: http.MethodGet, path: "/"},
+		target{method: http.MethodGet, path: "/console/nothing"}, target{method: http.MethodPut, path: "/console/topics"},
+		target{method: http.MethodGet, path: "/console/static/nothing"},
+		target{method: http.MethodGet, path: "/console/messages/none/body"})
+	seen := map[int]bool{}
+	for _, role := range []string{"", api.Viewer, api.Admin} {
+		for _, to := range append(slices.Clone(private), public...) {
+			q := r.by(role, &to, plan)
+			q.URL.Host, q.RequestURI = served.Listener.Addr().String(), ""
+			answer, err := http.DefaultTransport.RoundTrip(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			seen[answer.StatusCode] = true
+			if kept := answer.Header.Get("Cache-Control"); kept != "no-store" &&
+				(to.path != "/console/static/console.css" || kept != "no-cache") {
+				t.Errorf("%q: %s %s: %d, Cache-Control: %s", role, to.method, to.path, answer.StatusCode, kept)
+			}
+			for _, c := range answer.Cookies() {
+				if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/console/" || c.Domain != "" {
+					t.Errorf("%s %s: %s", to.method, to.path, c)
+				}
+			}
+		}
+	}
+	for _, status := range []int{200, 301, 303, 401, 403, 404, 405} {
+		if !seen[status] {
+			t.Errorf("no answer was %d", status)
+		}
 	}
 }
