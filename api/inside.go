@@ -77,8 +77,9 @@ func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
 // ErrSession says that a session is none, or has ended.
 var ErrSession = errors.New("api: the session has ended")
 
-// Session seals a session of the holder of a token, until a time. It ends earlier if the token does.
-func (a *API) Session(ctx context.Context, secret string, until time.Time) (string, error) {
+// Session seals a session of the holder of a token, for the host that r asks for, until a time. It ends earlier if the
+// token does.
+func (a *API) Session(r *http.Request, secret string, until time.Time) (string, error) {
 	c := a.access.Load().token(secret)
 	if c == nil {
 		return "", unauthorized("the token is not known here")
@@ -87,24 +88,25 @@ func (a *API) Session(ctx context.Context, secret string, until time.Time) (stri
 		return "", forbidden("the role of this token does not read")
 	}
 	text := strconv.FormatInt(until.Unix(), 36) + "." + base64.RawURLEncoding.EncodeToString([]byte(c.name))
-	seal, err := a.sessionSeal(ctx, text, c.name)
+	seal, _, err := a.sessionSeal(r, text, c.name)
 	return text + "." + seal, err
 }
 
-// sessionSeal is what only this program can write behind a session of a token that is valid now.
-func (a *API) sessionSeal(ctx context.Context, text, name string) (string, error) {
-	key, err := a.sealer.get(ctx)
+// sessionSeal is what only this program can write behind a session of a token that is valid now, and who has it.
+func (a *API) sessionSeal(r *http.Request, text, name string) (string, *caller, error) {
+	key, err := a.sealer.get(r.Context())
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	known := a.access.Load().tokens
 	for i := range known {
 		if known[i].name == name {
-			sealed := appendMAC(nil, keyed(key), append([]byte("session "+text+" "), known[i].hash[:]...))
-			return base64.RawURLEncoding.EncodeToString(sealed), nil
+			of := "session " + text + " " + strings.ToLower(r.Host) + " "
+			sealed := appendMAC(nil, keyed(key), append([]byte(of), known[i].hash[:]...))
+			return base64.RawURLEncoding.EncodeToString(sealed), &known[i].caller, nil
 		}
 	}
-	return "", ErrSession
+	return "", nil, ErrSession
 }
 
 // Caller finds out who makes r: by a session, by a token, by a proxy, or by being on this machine.
@@ -124,17 +126,9 @@ func (a *API) Caller(r *http.Request, session string) (Caller, error) {
 	if err != nil {
 		return Caller{}, ErrSession
 	}
-	seal, err := a.sessionSeal(r.Context(), session[:end], string(b))
-	if err != nil {
-		return Caller{}, err
+	seal, c, err := a.sessionSeal(r, session[:end], string(b))
+	if err == nil && !hmac.Equal([]byte(seal), []byte(session[end+1:])) {
+		err = ErrSession
 	}
-	if !hmac.Equal([]byte(seal), []byte(session[end+1:])) {
-		return Caller{}, ErrSession
-	}
-	for i := range a.access.Load().tokens {
-		if t := &a.access.Load().tokens[i]; t.name == string(b) {
-			return Caller{&t.caller}, nil
-		}
-	}
-	return Caller{}, ErrSession
+	return Caller{c}, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/store"
-	"github.com/pawl-dev/pawl/store/memory"
 )
 
 // TestChangesAreAskedForByTheConsole: no form, script or page of another origin changes anything.
@@ -172,23 +171,48 @@ func TestTemplatesHaveNothingInline(t *testing.T) {
 	}
 }
 
-// TestWithoutTokensTheConsoleIsForThisMachine: a web page can point a name of its own at 127.0.0.1.
-func TestWithoutTokensTheConsoleIsForThisMachine(t *testing.T) {
-	s := memory.New(memory.Config{})
-	defer func() { _ = s.Close() }()
-	k, err := New(Config{Store: s, BasePath: "/console"})
+// TestAnotherHostOpensNothing: a web page can point a name of its own at the address of the console (DNS rebinding),
+// and is of the same origin then. Nothing answers it: with tokens a session is of the host that it was opened at,
+// without tokens a loopback name has to be asked for.
+func TestAnotherHostOpensNothing(t *testing.T) {
+	r, plan := furnished(t, nil)
+	private, _ := targets(t, r)
+	open, err := New(Config{Store: r.store, BasePath: "/console"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
-	for host, want := range map[string]int{"127.0.0.1:8470": http.StatusOK, "localhost": http.StatusOK,
-		"evil.test:8470": http.StatusForbidden, "127.0.0.1.evil.test": http.StatusForbidden} {
-		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8470}
-		q := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(local)),
-			http.MethodGet, "http://"+host+"/console/topics", nil)
+	defer open.Close()
+	before := r.contents()
+	local := net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8470})
+	for i := range private {
+		for _, host := range []string{"evil.test", "evil.test:8470", "127.0.0.1.evil.test", "pawl.test.evil.test", ""} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // for live pages
+			q := r.by(api.Admin, &private[i], plan).WithContext(context.WithValue(ctx, http.LocalAddrContextKey, local))
+			q.Host = host
+			q.Header.Set("Origin", "http://"+host)
+			answer, _ := r.do(q)
+			toLogin := strings.HasPrefix(answer.Header.Get("Location"), "/console/login?")
+			if answer.StatusCode != http.StatusForbidden && !(answer.StatusCode == http.StatusSeeOther && toLogin) {
+				t.Errorf("with tokens: %s %s of %q: %d", q.Method, q.URL.Path, host, answer.StatusCode)
+			}
+			q.Header.Del("Cookie")
+			w := httptest.NewRecorder()
+			if open.ServeHTTP(w, q); w.Code != http.StatusForbidden {
+				t.Errorf("without tokens: %s %s of %q: %d", q.Method, q.URL.Path, host, w.Code)
+			}
+			cancel()
+		}
+	}
+	if r.contents() != before {
+		t.Error("something was changed")
+	}
+	for _, host := range []string{"127.0.0.1:8470", "localhost", "[::1]:8470"} {
+		q := r.as("", http.MethodGet, "/console/topics", nil)
+		q = q.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local))
+		q.Host = host
 		w := httptest.NewRecorder()
-		if k.ServeHTTP(w, q); w.Code != want {
-			t.Errorf("%s: %d, want %d", host, w.Code, want)
+		if open.ServeHTTP(w, q); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", host, w.Code)
 		}
 	}
 }

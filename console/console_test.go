@@ -86,7 +86,7 @@ func (r *rig) as(secret, method, path string, form url.Values) *http.Request {
 		q.Header.Set("Origin", "http://pawl.test")
 	}
 	if secret != "" {
-		session, err := r.shops[0].api.Session(r.t.Context(), secret, time.Now().Add(time.Hour))
+		session, err := r.shops[0].api.Session(q, secret, time.Now().Add(time.Hour))
 		if err != nil {
 			r.t.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func (k *Console) login(w http.ResponseWriter, r *http.Request) {
 			loginData{back, v.T("Too many failures: wait %s.", span(wait.Seconds()))})
 		return
 	}
-	session, err := k.shops[0].api.Session(r.Context(), strings.TrimSpace(r.PostForm.Get("token")),
+	session, err := k.shops[0].api.Session(r, strings.TrimSpace(r.PostForm.Get("token")),
 		time.Now().Add(sessionFor))
 	if err != nil {
 		v.render(http.StatusUnauthorized, "login", loginData{back, v.T("This token opens nothing here.")})
@@ -170,7 +170,7 @@ func (k *Console) logout(w http.ResponseWriter, r *http.Request) {
 // open opens the session of a link that works once.
 func (k *Console) open(w http.ResponseWriter, r *http.Request) {
 	secret := k.links.take(r.URL.Query().Get("key"), time.Now())
-	session, err := k.shops[0].api.Session(r.Context(), secret, time.Now().Add(sessionFor))
+	session, err := k.shops[0].api.Session(r, secret, time.Now().Add(sessionFor))
 	if err != nil {
 		v := k.view(w, r, k.shops[0], &page{path: "/open"})
 		v.render(http.StatusForbidden, "login", loginData{k.config.BasePath + "/", v.T("This link was used already, or is old.")})
