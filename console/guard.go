@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -194,9 +195,10 @@ func (k *Console) prefer(w http.ResponseWriter, r *http.Request) {
 
 // local is a path of the console that a form asks to go back to, or the first page.
 func local(back, base string) string {
-	u, err := url.Parse(back)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, base+"/") ||
-		strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") || strings.Contains(u.Path, "//") {
+	u, err := url.Parse(back) // it takes no control characters
+	if err != nil || u.Scheme != "" || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) ||
+		strings.Contains(u.Path, "//") || !strings.HasPrefix(u.Path, base+"/") ||
+		!strings.HasPrefix(path.Clean(u.Path)+"/", base+"/") {
 		return base + "/"
 	}
 	return back
