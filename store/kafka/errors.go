@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -167,10 +166,8 @@ func (s *core) wrongTLS(err error) string {
 	if s.tls == nil && strings.Contains(err.Error(), "tls alert record") {
 		return wantsTLS
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert of TLS
-		return "the broker refuses the certificate of this process, or misses it: look at cert=FILE&key=FILE"
-	}
-	return tlscause.Of(err, tlscause.Advice{Authority: "name it with ca=FILE", Name: "use a name that it states as the address"})
+	return tlscause.Of(err, tlscause.Advice{Authority: "name its file with ca=FILE", Name: "use a name that it states as the address",
+		Client: ": look at cert=FILE&key=FILE"})
 }
 
 // refusedUser says why the brokers do not let the user in.

@@ -116,7 +116,9 @@ func explain(op, schema, secret string, err error) error {
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		f := faultOf(pg.Code, schema)
-		e.Code, e.Hint = f.code, f.hint
+		if e.Code, e.Hint = f.code, f.hint; f == denied && strings.Contains(pg.Message, "no encryption") {
+			e.Hint = "the server lets this user in with TLS only: say sslmode=require in the URL; or change its pg_hba.conf"
+		}
 		return e
 	}
 	if hint := tlscause.Of(err, tlsAdvice); hint != "" {
@@ -152,6 +154,7 @@ var tlsAdvice = tlscause.Advice{
 	Name:      "connect by a name that it states, or check only who signed it with sslmode=verify-ca in the URL",
 	Plain: "switch it on there (ssl = on), or do without in a network that you trust, with sslmode=disable in the " +
 		"URL",
+	Client: ": name its files with sslcert=FILE&sslkey=FILE in the URL",
 }
 
 // root is why a connection failed, without earlier tries: if TLS is optional, the driver first
@@ -216,8 +219,11 @@ var errTimeout = errors.New("call timed out")
 func notFound(op, id string) error { return &store.Error{Op: op + " " + id, Code: store.ErrNotFound} }
 
 func badURL(err error) error {
+	hint := "it looks like postgres://user:password@host:5432/database"
+	if strings.Contains(err.Error(), "failed to configure TLS") {
+		hint = "sslmode is disable, prefer, require, verify-ca or verify-full; sslrootcert, sslcert and sslkey name files in PEM"
+	}
 	return &store.Error{
-		Op: "open postgres", Code: store.ErrInvalid, Err: fmt.Errorf("read the URL: %w", hide(err, "")),
-		Hint: "it looks like postgres://user:password@host:5432/database",
+		Op: "open postgres", Code: store.ErrInvalid, Err: fmt.Errorf("read the URL: %w", hide(err, "")), Hint: hint,
 	}
 }

@@ -92,6 +92,7 @@ func TestTLSFailuresNameWhatToChange(t *testing.T) {
 	}{
 		{"S", "127.0.0.1", "sslmode=verify-full", "sslrootcert=FILE"},
 		{"S", "localhost", "sslmode=verify-full&sslrootcert=" + roots, "sslmode=verify-ca"},
+		{"S", "localhost", "sslmode=verify-full&sslrootcert=" + roots, "it states example.com"},
 		{"N", "localhost", "sslmode=require", "sslmode=disable"},
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -120,6 +121,25 @@ func TestTLSFailuresNameWhatToChange(t *testing.T) {
 		if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(store.Hint(err), c.want) {
 			t.Errorf("%s: %v: %q", c.options, err, store.Hint(err))
 		}
+	}
+}
+
+// TestURLsNameWhatIsWrongWithTLS: the hint was how a URL looks.
+func TestURLsNameWhatIsWrongWithTLS(t *testing.T) {
+	for _, options := range []string{"sslmode=some", "sslmode=verify-full&sslrootcert=/none/ca.pem"} {
+		_, err := Open(t.Context(), Config{URL: "postgres://ann@127.0.0.1:1/d?" + options})
+		if hint := store.Hint(err); !errors.Is(err, store.ErrInvalid) || !strings.Contains(hint, "sslrootcert") {
+			t.Errorf("%s: %v: %q", options, err, hint)
+		}
+	}
+}
+
+// TestUsersThatNeedTLS are told so by the server; the hint was to check the password.
+func TestUsersThatNeedTLS(t *testing.T) {
+	err := explain("open postgres", "pawl", "", &pgconn.PgError{Code: "28000",
+		Message: `no pg_hba.conf entry for host "10.0.0.7", user "ann", database "d", no encryption`})
+	if !strings.Contains(store.Hint(err), "sslmode=require") || !errors.Is(err, store.ErrDenied) {
+		t.Errorf("%v: %q", err, store.Hint(err))
 	}
 }
 
