@@ -60,7 +60,7 @@ var layers = []layer{
 	{"console/...", []string{".", "api", "dispatch/roster", "store", "policy", "cron", "internal/operate", "internal/wire",
 		"docs/runbook"},
 		"the console shows any store; it is mountable in programs that use nothing else of ours"},
-	{"observe/logs", []string{".", "observe", "observe/figures"},
+	{"observe/logs", []string{".", "tlscause", "observe", "observe/figures"},
 		"log records and their sinks know neither stores nor pipelines; what they count is exported by observe"},
 	{"observe/events", []string{".", "store", "policy", "dispatch", "observe"},
 		"the bridge from dispatchers to the event bus knows both sides of it"},

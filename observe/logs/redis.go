@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"time"
 
 	"github.com/pierrec/lz4/v4"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/pawl-dev/pawl/tlscause"
 )
 
 // RedisConfig says which stream of a Redis server gets the records.
@@ -104,7 +108,19 @@ func (s *stream) Write(b *Batch) {
 			err = nil
 		}
 	}
-	b.Done(b.Lines(), err)
+	b.Done(b.Lines(), s.explain(err))
+}
+
+// explain adds to an error of the connection what a person can do about it.
+func (s *stream) explain(err error) error {
+	secure, advice := s.client.Options().TLSConfig != nil, tlscause.Advice{Plain: "use redis:// in a network that you trust"}
+	switch {
+	case secure && errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: if the server has no TLS at this port, %s", err, advice.Plain)
+	case !secure && errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: if the server has TLS at this port, use rediss://", err)
+	}
+	return tlscause.Explain(err, advice)
 }
 
 func (s *stream) wait(pause time.Duration) bool {

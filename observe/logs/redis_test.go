@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"slices"
@@ -239,6 +241,43 @@ func TestTheLogOfGoRedisIsLeftAlone(t *testing.T) {
 	}
 	if !strings.Contains(other.String(), "connection refused") {
 		t.Errorf("the reason is missing: %s", other.String())
+	}
+}
+
+// TestRedisSaysWhatIsWrongWithTLS, and what to change.
+func TestRedisSaysWhatIsWrongWithTLS(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hangsUp.Close() })
+	go func() {
+		for c, err := hangsUp.Accept(); err == nil; c, err = hangsUp.Accept() {
+			_, _ = c.Read(make([]byte, 1)) // nothing is left unread
+			_ = c.(*net.TCPConn).CloseWrite()
+		}
+	}()
+	for at, want := range map[string]string{
+		strings.Replace(server.URL, "https:", "rediss:", 1): "SSL_CERT_FILE",
+		"redis://" + hangsUp.Addr().String():                "use rediss://",
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			o, err := logs.NewRedis(logs.RedisConfig{URL: at, Stream: "s", Batch: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := &output{}
+			l := logs.New(logs.Config{Sinks: []logs.Sink{{Name: "mq", Output: o}, {Name: "other", Output: other}}})
+			slog.New(l.Handler()).Info("hello")
+			time.Sleep(200 * time.Millisecond) // it is tried more than once
+			o.Close()
+			await(t, func() bool { return strings.Contains(other.String(), want) })
+			l.Close()
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ import (
 
 // Lines writes lines of text to a topic, a record each: logs, say. It is no store. Make one with [NewLines].
 type Lines struct {
+	core   *core
 	client *kgo.Client
 	topic  string
 	create Creation
@@ -49,7 +51,7 @@ func NewLines(c Config, topic string) (*Lines, error) {
 		return nil, &store.Error{Op: "open", Code: store.ErrInvalid, Err: err}
 	}
 	s := &core{cfg: c, tls: secure}
-	l := &Lines{topic: c.Prefix + topic, create: c.Create}
+	l := &Lines{core: s, topic: c.Prefix + topic, create: c.Create}
 	l.client, err = kgo.NewClient(append(s.options(),
 		kgo.DefaultProduceTopic(l.topic),
 		kgo.ProducerBatchCompression(slices.Clone(codecs[c.Produce.Compression])...), // the client writes to it
@@ -101,7 +103,7 @@ func (l *Lines) Produce(n int, lines iter.Seq[[]byte], done func(unsent int, err
 			return
 		}
 		if first := why.Load(); first != nil {
-			done(int(unsent.Load()), explainLines(*first))
+			done(int(unsent.Load()), l.explain(*first))
 			return
 		}
 		done(0, nil)
@@ -111,9 +113,13 @@ func (l *Lines) Produce(n int, lines iter.Seq[[]byte], done func(unsent int, err
 	}
 }
 
-func explainLines(err error) error {
+// explain adds to an error what a person can do about it.
+func (l *Lines) explain(err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return errors.Join(errors.New("the topic does not exist, and could not be created"), err)
+		return fmt.Errorf("the topic does not exist, and could not be created: %w", err)
+	}
+	if hint, _ := l.core.codeOf(err); hint != "" {
+		return fmt.Errorf("%w: %s", err, hint)
 	}
 	return err
 }

@@ -2,12 +2,14 @@ package kafka_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawl-dev/pawl/store/kafka"
@@ -79,6 +81,26 @@ func TestLinesAreRecords(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLinesNameWhatIsWrongWithTLS, as a store does.
+func TestLinesNameWhatIsWrongWithTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := selfSigned(t)
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := cluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	soon := kafka.Producing{Timeout: time.Second}
+	for want, c := range map[string]kafka.Config{
+		"name its file with ca=FILE": {Brokers: at, TLS: true, Produce: soon},
+		"say tls=true":               {Brokers: at, Produce: soon},
+	} {
+		if _, why := produceLines(t, c, "log", 1, 1); why == nil || !strings.Contains(why.Error(), want) {
+			t.Errorf("%v, want %s", why, want)
+		}
 	}
 }
 
