@@ -216,12 +216,11 @@ func (w *walker) checkBrokers(o *node) {
 	}
 	for i, b := range brokers.items {
 		text, ok := b.value.(string)
-		scheme, _, isURL := strings.Cut(text, "://")
-		scheme = strings.TrimSuffix(strings.ToLower(scheme), "s")
+		scheme, _, isURL := strings.Cut(strings.ToLower(text), "://")
 		_, port, err := net.SplitHostPort(text)
 		switch {
 		case b.bad || !ok:
-		case isURL && scheme != strings.TrimSuffix(backend, "s"):
+		case isURL && scheme != backend && (backend != redisBackend || scheme != "rediss"):
 			w.refuse(b, "write "+backend+"://…, or HOST:PORT", "is no address of %s", backend)
 		case isURL && backend == redisBackend && badURL(text), !isURL && (err != nil || port == ""):
 			w.refuse(b, "such as 127.0.0.1:9092", "must be HOST:PORT, or a URL")

@@ -50,6 +50,13 @@ func TestWhatOfALoggerDoesNotGoTogether(t *testing.T) {
 	}
 }
 
+// TestLogsGoToRedisWithTLS: rediss: was refused.
+func TestLogsGoToRedisWithTLS(t *testing.T) {
+	for _, address := range []string{"rediss://:p@h:1", "REDIS://h", "h:1"} {
+		load(t, "logger: {outputs: [{type: mq, backend: redis, brokers: ['"+address+"']}]}", nil)
+	}
+}
+
 func TestLogger(t *testing.T) {
 	c := load(t, `logger:
   include: [seq]
