@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/pawl-dev/pawl/internal/redact"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // The next step is that of the fault itself, where it names one: the URL is right, its folder is not.
@@ -24,6 +27,19 @@ func TestNextStepIsThatOfTheFolderOfBlobs(t *testing.T) {
 		if code != exitUsage || !strings.Contains(out.String(), next) {
 			t.Errorf("%s: ended with %d, want %q\n%s", url, code, next, out)
 		}
+	}
+}
+
+// TestTroubleSaysWhatToDo while a command waits for its store: that was not said before it gave up.
+func TestTroubleSaysWhatToDo(t *testing.T) {
+	out := &bytes.Buffer{}
+	s := &session{System: System{Err: out}, redactor: redact.New()}
+	err := &store.Error{Op: "open", Code: store.ErrUnavailable, Hint: "open fewer connections"}
+	for range 2 {
+		s.trouble(cannot(err, "open the store"))
+	}
+	if said := out.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "next: open fewer connections") {
+		t.Error(said)
 	}
 }
 

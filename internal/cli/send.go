@@ -192,9 +192,9 @@ func (s *session) tellNewTopic(ctx context.Context, opened store.Store, topic st
 }
 
 func (s *session) trouble(err error) {
-	if said := err.Error(); said != s.troubled { // once, and not every few seconds of an outage
-		s.troubled = said
-		s.note("%s; trying again for up to five minutes", said)
+	if _, next := classify(err); err.Error() != s.troubled { // once, and not every few seconds of an outage
+		s.troubled = err.Error()
+		s.note("%s; trying again for up to five minutes\n  next: %s", s.troubled, s.here(next))
 	}
 }
 
