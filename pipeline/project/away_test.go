@@ -1,6 +1,7 @@
 package project
 
 import (
+	"bytes"
 	"database/sql"
 	"encoding/pem"
 	"log/slog"
@@ -62,6 +63,29 @@ func TestCAFile(t *testing.T) {
 				t.Errorf("%v, %v", found, err)
 			}
 		})
+	}
+}
+
+// The log says, once, that the index does not answer, before there was any change to write. It said nothing.
+func TestIndexThatNeverAnsweredIsInTheLog(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	p := r.projection()
+	var said bytes.Buffer
+	p.log = slog.New(slog.NewTextHandler(&said, nil))
+	base := p.search.base
+	p.search.base = "http://127.0.0.1:1"
+	p.look(t.Context())
+	p.look(t.Context())
+	if text := said.String(); strings.Count(text, "the search index does not answer") != 1 ||
+		!strings.Contains(text, "connection refused") {
+		t.Error(text)
+	}
+	p.search.base = base
+	p.look(t.Context())
+	p.look(t.Context())
+	if text := said.String(); strings.Count(text, "the search index answers again") != 1 {
+		t.Error(text)
 	}
 }
 

@@ -83,6 +83,7 @@ func (p *projection) look(ctx context.Context) {
 		p.window.park(why)
 	}
 	p.mu.Lock()
+	before := p.pulse.search
 	p.pulse.search = ""
 	if err != nil && !errors.Is(err, errDatabase) { // measure reports that
 		p.pulse.search = p.redact(err.Error())
@@ -90,7 +91,9 @@ func (p *projection) look(ctx context.Context) {
 	if err == nil {
 		p.pulse.alias = why
 	}
+	now := p.pulse.search
 	p.mu.Unlock()
+	p.tell("search index", before, now)
 	if err == nil && why == "" && was != "" {
 		p.log.Info("the projection goes on", "projection", p.projection)
 	}
@@ -99,6 +102,16 @@ func (p *projection) look(ctx context.Context) {
 	}
 	p.heedResume(ctx)
 	p.reopen()
+}
+
+// tell logs that a server, whose errors these are, no longer answers, or answers again.
+func (p *projection) tell(server, before, now string) {
+	switch {
+	case before == "" && now != "":
+		p.log.Warn("the "+server+" does not answer", "projection", p.projection, "error", now)
+	case before != "" && now == "":
+		p.log.Info("the "+server+" answers again", "projection", p.projection)
+	}
 }
 
 // resumeKey is the name of the entry that each resume writes.
@@ -180,7 +193,8 @@ func doctor(ctx context.Context, env pipeline.Env) []pipeline.Finding {
 	switch {
 	case err != nil:
 		return []pipeline.Finding{{Problem: "the search server does not answer: " + err.Error(),
-			Next: "see that it runs, and check url, username, password and ca_file in " + section + ".sink"}}
+			Next: "see that it runs, and check url (https: where it has TLS), username, password and ca_file in " +
+				section + ".sink"}}
 	case len(found) == 0:
 		return []pipeline.Finding{{Warning: true, Problem: "there is no alias " + p.alias + " yet",
 			Next: "`pawl up` makes it; if it was there before, see `pawl project status`"}}
@@ -212,13 +226,15 @@ func (p *projection) measure(ctx context.Context) {
 		paused, err = p.paused(ctx)
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pulse.database = ""
-	if err != nil {
-		p.pulse.database = p.redact(err.Error())
-		return
+	before, now := p.pulse.database, ""
+	if err == nil {
+		p.pulse.standing, p.pulse.flag, p.pulse.paused = s, f, paused
+	} else {
+		now = p.redact(err.Error())
 	}
-	p.pulse.standing, p.pulse.flag, p.pulse.paused = s, f, paused
+	p.pulse.database = now
+	p.mu.Unlock()
+	p.tell("database", before, now)
 }
 
 func (p *projection) stats(ctx context.Context) (store.TopicStats, error) {
