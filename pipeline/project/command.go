@@ -175,23 +175,25 @@ func (p *projection) ask(ctx context.Context) (s status, err error) {
 		return s, err
 	}
 	s.Flag = f.Read
-	paused, err := p.paused(ctx)
-	if err != nil {
-		return s, err
-	}
 	if st.Target != "" {
 		s.Rebuild = &rebuildState{st.State, st.Target, st.Done, st.Total, st.Started}
 	}
 	brief, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	found, searchErr := p.search.behind(brief, p.alias)
+	var h hold
+	if _, err := pipeline.ReadState(ctx, p.entries, p.flagKey()+holdEntry, &h); err != nil {
+		return s, err
+	}
 	switch {
-	case paused:
-		s.State = "paused"
+	case now.paused != nil:
+		s.State, s.Why = "paused", whyPaused(now.paused)
 	case searchErr != nil:
 		s.State, s.Why = "degraded", "the search index does not answer: "+searchErr.Error()
 	case len(found) == 0 && st.Index != "":
 		s.State, s.Why = "degraded", "the alias "+p.alias+" is missing"
+	case h.lasts():
+		s.State, s.Why = h.State, h.String()
 	case now.pending+now.processing > 0 && now.oldest > p.limits().sla:
 		s.State, s.Why = "degraded", fmt.Sprintf("the oldest change has waited for %v", now.oldest.Round(time.Second))
 	case st.State == building || st.State == verifying:
@@ -269,8 +271,10 @@ func resumeCommand(ctx context.Context, in *pipeline.Invocation, p *projection) 
 	if err == nil {
 		err = topics.Resume(ctx, p.topic)
 	}
-	if err == nil {
-		_, err = p.entries.PutState(ctx, p.resumeKey(), nil, store.AnyVersion, in.Who)
+	for _, entry := range []string{resumeEntry, holdEntry} {
+		if err == nil {
+			_, err = p.entries.PutState(ctx, p.flagKey()+entry, nil, store.AnyVersion, in.Who)
+		}
 	}
 	if err != nil {
 		return err

@@ -46,7 +46,8 @@ type projection struct {
 	suspects suspects
 	random   func() float64
 
-	resumed *int64 // the version of the entry of the last resume, once it was looked for
+	resumed *int64    // the version of the entry of the last resume, once it was looked for
+	held    time.Time // the end of the pause that is in the state
 
 	mu      sync.Mutex
 	live    limits

@@ -27,7 +27,6 @@ type lastSeen struct {
 	alias            string // what is wrong with the alias
 	standing         outboxState
 	flag             flag
-	paused           bool
 }
 
 // run looks after the index: it makes the first one, parks the projection while the alias is missing, and
@@ -101,6 +100,7 @@ func (p *projection) look(ctx context.Context) {
 		p.log.Error("the projection is parked", "projection", p.projection, "why", why)
 	}
 	p.heedResume(ctx)
+	p.tellHold(ctx)
 	p.reopen()
 }
 
@@ -112,21 +112,6 @@ func (p *projection) tell(server, before, now string) {
 	case before != "" && now == "":
 		p.log.Info("the "+server+" answers again", "projection", p.projection)
 	}
-}
-
-// resumeKey is the name of the entry that each resume writes.
-func (p *projection) resumeKey() string { return p.flagKey() + "/resumed" }
-
-// heedResume ends pauses that the index asked for after somebody resumed the projection.
-func (p *projection) heedResume(ctx context.Context) {
-	e, err := p.entries.GetState(ctx, p.resumeKey())
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return
-	}
-	if p.resumed != nil && *p.resumed != e.Version {
-		p.window.resume()
-	}
-	p.resumed = &e.Version
 }
 
 // errDatabase is wrapped by errors that are no fault of the search index.
@@ -210,6 +195,7 @@ type outboxState struct {
 	pending, processing, stuck, failed int64
 	oldest                             time.Duration
 	success                            time.Time
+	paused                             *store.Pause
 }
 
 // measure takes the figures.
@@ -221,14 +207,10 @@ func (p *projection) measure(ctx context.Context) {
 	if err == nil {
 		f, err = p.flag(ctx)
 	}
-	paused := false
-	if err == nil {
-		paused, err = p.paused(ctx)
-	}
 	p.mu.Lock()
 	before, now := p.pulse.database, ""
 	if err == nil {
-		p.pulse.standing, p.pulse.flag, p.pulse.paused = s, f, paused
+		p.pulse.standing, p.pulse.flag = s, f
 	} else {
 		now = p.redact(err.Error())
 	}
@@ -252,11 +234,6 @@ func (p *projection) stats(ctx context.Context) (store.TopicStats, error) {
 	return all[0], nil
 }
 
-func (p *projection) paused(ctx context.Context) (bool, error) {
-	s, err := p.stats(ctx)
-	return s.Paused != nil, err
-}
-
 // readOutbox asks the store for the state of the outbox.
 func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) {
 	stats, err := p.stats(ctx)
@@ -264,7 +241,7 @@ func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) 
 		return s, err
 	}
 	s.pending, s.processing, s.failed = stats.Waiting+stats.Delayed, stats.Leased, stats.Dead
-	s.success = stats.LastAck
+	s.success, s.paused = stats.LastAck, stats.Paused
 	looker, ok := store.As[store.Inspector](p.store)
 	if ok && s.pending+s.processing > 0 {
 		now, err := p.entries.Clock(ctx)
@@ -310,7 +287,7 @@ func (p *projection) health(context.Context) pipeline.Health {
 	h := pipeline.Health{LastSuccess: success, Details: map[string]any{
 		"database": well(now.database), "search": well(now.search), "projections": map[string]any{p.projection: last},
 	}}
-	waits := now.standing.pending+now.standing.processing > 0 && !now.paused
+	waits := now.standing.pending+now.standing.processing > 0 && now.standing.paused == nil
 	late := waits && now.standing.oldest > sla && time.Since(success) > sla
 	switch {
 	case now.database != "":
@@ -319,6 +296,8 @@ func (p *projection) health(context.Context) pipeline.Health {
 		h.Degraded, h.Unhealthy = "the search index does not answer: "+now.search, true
 	case now.alias != "":
 		h.Degraded, h.Unhealthy = now.alias, late
+	case p.window.hold().lasts():
+		h.Degraded, h.Unhealthy = "paused "+p.window.hold().String(), late
 	case waits && now.standing.oldest > sla:
 		h.Degraded, h.Unhealthy = fmt.Sprintf("the oldest change has waited for %v",
 			now.standing.oldest.Round(time.Second)), late

@@ -26,6 +26,7 @@ type window struct {
 	edge    float64   // the size at the last refusal; 0: there was none since the last step beyond it
 	need    int       // how many have to be answered before the edge is tried again
 	success time.Time // the end of the last request that was answered
+	answer  string    // of the last one that was refused, or failed
 }
 
 // Bounds of how many requests have to be answered before one more is tried.
@@ -111,6 +112,23 @@ func (w *window) failed(wait func(level int) time.Duration) time.Duration {
 	after := wait(w.level)
 	w.until = time.Now().Add(after)
 	return after
+}
+
+// blame notes what the index said to a request that was refused, or failed.
+func (w *window) blame(answer string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = answer
+}
+
+// hold is the pause that is going on.
+func (w *window) hold() hold {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.until.After(w.pause) {
+		return hold{w.until, "degraded", "requests fail: " + w.answer}
+	}
+	return hold{w.pause, "paused", "the index refuses changes: " + w.answer}
 }
 
 // resume ends pauses: an operator says that the index accepts changes again. The next request is a probe.

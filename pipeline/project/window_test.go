@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -119,6 +120,53 @@ func TestItemsWaitLonger(t *testing.T) {
 		Err: pawl.OfKind(kindTimeout, errors.New("x"))}); d.Throttled {
 		t.Errorf("%+v", d)
 	}
+}
+
+// TestStatusTellsPauses: of an operator, and of the index, which it asks for with Retry-After. The state was "running".
+func TestStatusTellsPauses(t *testing.T) {
+	onBoth(t, func(r *rig) {
+		r.proxy.breaks(func(w http.ResponseWriter, req *http.Request, _ []byte) bool {
+			if bulk(req) {
+				w.Header().Set("Retry-After", "600")
+				w.WriteHeader(http.StatusTooManyRequests)
+			}
+			return bulk(req)
+		})
+		daemon, _ := r.daemon()
+		p, ctx := r.projection(), r.t.Context()
+		r.put(1, "x", 1)
+		why := ""
+		is := func(state string) func() bool {
+			return func() bool {
+				s, err := p.ask(ctx)
+				r.ok(err)
+				why = s.Why
+				return s.State == state
+			}
+		}
+		r.until("the pause of the index is told", is("paused"))
+		var until time.Time
+		if _, text, ok := strings.Cut(why, "until "); ok {
+			until, _ = time.Parse(time.RFC3339, strings.SplitN(text, ": ", 2)[0])
+		}
+		if left := time.Until(until); left < 9*time.Minute || left > 11*time.Minute || !strings.Contains(why, "HTTP 429") {
+			r.t.Errorf("%s", why)
+		}
+		if h := daemon.Health(ctx); h.Degraded != "paused "+why || h.Unhealthy {
+			r.t.Errorf("%+v", h)
+		}
+		r.proxy.breaks(nil)
+		r.ok(resumeCommand(ctx, &pipeline.Invocation{Who: "ann",
+			Audit: func(context.Context, store.Store, string, string, int, string) error { return nil }}, p))
+		r.until("it is over", is(running))
+		topics, err := p.topics()
+		r.ok(err)
+		r.ok(topics.Pause(ctx, p.topic, time.Hour, "bob", "storm"))
+		r.until("the pause of bob is told", is("paused"))
+		if !strings.HasPrefix(why, "by bob until 2") || !strings.HasSuffix(why, ": storm") {
+			r.t.Errorf("%s", why)
+		}
+	})
 }
 
 // TestResumeEndsAPauseThatTheIndexAskedFor: a Retry-After of years is an hour, and resume ends that, too.

@@ -128,6 +128,9 @@ func (p *projection) judge(changes []change, order []int, targets int, results [
 		verdicts[i] = p.verdict(worst, changes[i].d, f)
 	}
 	if whole == nil {
+		if refused > 0 {
+			p.window.blame(fmt.Sprintf("%d of the last %d were refused", refused, sent))
+		}
 		p.window.answered(began, refused, sent, p.wait)
 	}
 	return verdicts
@@ -146,9 +149,11 @@ type wholeFailure struct {
 
 func (p *projection) failure(whole error, began time.Time) (f wholeFailure) {
 	about := pawl.Describe(whole)
-	switch {
-	case whole == nil:
+	if whole == nil {
 		return f
+	}
+	p.window.blame(p.redact(whole.Error()))
+	switch {
 	case about.Kind == kindThrottle:
 		f.after = p.window.refused(began, about.After, p.wait)
 	case about.Kind == kindServer, about.Kind == kindTimeout:
