@@ -114,6 +114,8 @@ type Stage struct {
 	dispatch.Topic
 	// Store is where the topic is; nil is the daemon's store.
 	Store store.Store
+	// Results are topics there that the pipeline reads from beginning to end, as [dispatch.Config] has them.
+	Results []string
 }
 
 // Health is the state of a pipeline.

@@ -203,7 +203,7 @@ func (d *Daemon) build() error {
 	declared := newDeclaring(d.store, d.owner(), d.Logger)
 	d.dispatcher, err = dispatch.New(declared, dispatch.Config{
 		Topics: topics, Idle: true, Policy: d.policy, Owner: d.owner(), Logger: d.Logger, Observer: d.metrics,
-		Events: d.events, Version: d.Version, DrainTimeout: d.Config.Drain,
+		Events: d.events, Version: d.Version, DrainTimeout: d.Config.Drain, Results: d.host.Results(),
 	})
 	return err
 }

@@ -130,7 +130,7 @@ func needs(s store.Store, wanted []store.Capability) error {
 // dispatchBeside makes a dispatcher for each store, other than the daemon's, that has stages.
 func (h *Host) dispatchBeside() error {
 	var stores []store.Store
-	topics := map[store.Store][]dispatch.Topic{}
+	topics, results := map[store.Store][]dispatch.Topic{}, map[store.Store][]string{}
 	for _, p := range h.hosted {
 		for _, st := range p.made.Stages {
 			if h.own(&st) {
@@ -140,12 +140,13 @@ func (h *Host) dispatchBeside() error {
 				stores = append(stores, st.Store)
 			}
 			topics[st.Store] = append(topics[st.Store], st.Topic)
+			results[st.Store] = append(results[st.Store], st.Results...)
 		}
 	}
 	for _, s := range stores {
 		d, err := dispatch.New(s, dispatch.Config{
 			Topics: h.Tracer.Topics(topics[s], nil), Policy: h.Policy, Owner: h.Owner, Logger: h.Logger,
-			Observer: h.Observer, Events: h.Events, Version: h.Version, DrainTimeout: h.Drain,
+			Observer: h.Observer, Events: h.Events, Version: h.Version, DrainTimeout: h.Drain, Results: results[s],
 		})
 		if err != nil {
 			return err
@@ -175,6 +176,18 @@ func (h *Host) Topics() []dispatch.Topic {
 	var all []dispatch.Topic
 	for _, p := range h.hosted {
 		all = append(all, h.ownTopics(p)...)
+	}
+	return all
+}
+
+// Results are the topics on the daemon's store that pipelines read from beginning to end.
+func (h *Host) Results() (all []string) {
+	for _, p := range h.hosted {
+		for _, st := range p.made.Stages {
+			if h.own(&st) {
+				all = append(all, st.Results...)
+			}
+		}
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,23 @@ func sample(t *testing.T, made *pipeline.Pipeline) (*Host, store.Store) {
 		t.Fatal(err)
 	}
 	return h, s
+}
+
+// Nobody works on the pages of a crawl: they are read whole. Without a word about that, tools would miss a worker.
+func TestPagesOfACrawlNeedNoWorker(t *testing.T) {
+	c, err := config.Load(config.Source{Path: "pawl.yaml", Kinds: Kinds(), Text: []byte(
+		"pipelines: {shoes: {kind: crawl, seeds: ['http://127.0.0.1:1/'], allow_private: true}}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := NewHost(t.Context(), HostConfig{Pipelines: c.Pipelines, Store: memory.New(memory.Config{}),
+		Logger: slog.New(slog.DiscardHandler), Owner: "test/1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := h.Results(); !slices.Equal(got, []string{"shoes.store"}) {
+		t.Errorf("the topics that are read whole: %q", got)
+	}
 }
 
 func TestMatrixOfAllKinds(t *testing.T) {

@@ -248,7 +248,7 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 		return nil, err
 	}
 	return &pipeline.Pipeline{
-		Stages: []pipeline.Stage{{Store: home, Topic: c.topic()}},
+		Stages: []pipeline.Stage{{Store: home, Topic: c.topic(), Results: []string{c.storeTopic()}}},
 		Run:    func(ctx context.Context) error { return c.watch(ctx, p, r, out, env) },
 	}, nil
 }
