@@ -314,14 +314,18 @@ func TestOverviewSaysEachFindingOnce(t *testing.T) {
 	r.shops[0].checkup.next = time.Now().Add(time.Hour)
 	r.shops[0].checkup.verdict = []diagnosis{
 		{Check: "topic mail", Detail: "paused by ops", Runbook: "PawlTopicPaused"},
-		{Check: "topic mail", Detail: "one key", Runbook: "PawlHotKey"},
+		{Check: "topic mail", Detail: "one key", Runbook: "PawlHotKey", Message: "m1"},
 		{Check: "disk", Detail: "full"},
 	}
 	page := r.get(secretOf(api.Operator), "/console/")
 	for text, times := range map[string]int{"paused by ops": 1, "topic mail: one key": 1, "disk: full": 1,
-		"/runbook/PawlHotKey": 1} {
+		"/runbook/PawlHotKey": 1, `href="/console/messages/m1">topic mail: one key`: 1} {
 		if n := strings.Count(page, text); n != times {
 			t.Errorf("%q is there %d times", text, n)
 		}
+	}
+	found := []diagnosis{{Verdict: "skip"}, {Verdict: "ok"}, {Verdict: "warn"}, {Verdict: "ok"}, {Verdict: "fail"}}
+	if worstFirst(found); found[0].Verdict != "fail" || found[1].Verdict != "warn" || found[4].Verdict != "skip" {
+		t.Errorf("the doctor's page begins with %+v", found)
 	}
 }

@@ -1,5 +1,11 @@
 package console
 
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
 func doctorPages() []page {
 	return []page{{path: "/doctor", file: "doctor", nav: "Doctor", key: "h", show: doctorPage}}
 }
@@ -11,6 +17,18 @@ type diagnosis struct {
 	Detail  string `json:"detail"`
 	Fix     string `json:"fix"`
 	Runbook string `json:"runbook"`
+	Message string `json:"message"`
+}
+
+// Link is what it is about: a message, a topic, or nothing that has a page.
+func (f *diagnosis) Link(v *view) string {
+	if f.Message != "" {
+		return v.URL("/messages/%s", f.Message)
+	}
+	if topic, ok := strings.CutPrefix(f.Check, "topic "); ok {
+		return v.URL("/topics/%s", topic)
+	}
+	return ""
 }
 
 func doctorPage(v *view) (any, error) {
@@ -21,5 +39,13 @@ func doctorPage(v *view) (any, error) {
 	if _, err := v.get(&d.Findings, nil, "/doctor"); err != nil {
 		d.Why = why(err)
 	}
+	worstFirst(d.Findings)
 	return d, nil
+}
+
+func worstFirst(found []diagnosis) {
+	order := []string{"fail", "warn", "ok", "skip"}
+	slices.SortStableFunc(found, func(a, b diagnosis) int {
+		return cmp.Compare(slices.Index(order, a.Verdict), slices.Index(order, b.Verdict))
+	})
 }

@@ -182,12 +182,9 @@ func (c *checkup) found(v *view) (all []finding) {
 		return nil
 	}
 	for _, f := range c.verdict {
-		topic := strings.TrimPrefix(f.Check, "topic ")
-		link := v.URL("/doctor")
-		if topic != f.Check {
-			link = v.URL("/topics/%s", topic)
-		}
-		all = append(all, finding{Bad: f.Verdict == "fail", Topic: topic, Runbook: f.Runbook, Link: link,
+		link := cmp.Or(f.Link(v), v.URL("/doctor"))
+		all = append(all, finding{Bad: f.Verdict == "fail", Topic: strings.TrimPrefix(f.Check, "topic "),
+			Runbook: f.Runbook, Link: link,
 			What: f.Check + ": " + v.Sentence(f.Detail) + operate.Because(v.Sentence(f.Fix))})
 	}
 	return all

@@ -112,8 +112,11 @@ func (d *Doctor) poison(ctx context.Context, _ store.Store, i store.Inspector, t
 		case ended >= deadly:
 			d.tell("PawlProgramCrashLoop", "topic "+t.Name, Worth, fix,
 				"message %s has ended the program that handles it %d times%s", r.ID, ended, operate.Because(how))
+			d.about(r.ID)
 		case r.Rescues >= deadly:
-			d.say("topic "+t.Name, Worth, fix, "message %s was with %d workers when they died or hung", r.ID, r.Rescues)
+			d.tell("PawlDaemonCrashLoop", "topic "+t.Name, Worth, fix,
+				"message %s was with %d workers when they died or hung", r.ID, r.Rescues)
+			d.about(r.ID)
 		}
 	}
 	return nil
@@ -152,9 +155,11 @@ func (d *Doctor) behind(ctx context.Context, _ store.Store, i store.Inspector, t
 		return nil
 	}
 	a := head.History[len(head.History)-1]
-	d.say("topic "+t.Name, Worth, "once the cause is fixed: pawl messages run "+head.ID+"; to go on without it: pawl skip "+
-		head.ID, "%d waiting behind message %s of the key %q, which is retried at %s%s", most, head.ID, head.Key,
+	d.tell("PawlHotKey", "topic "+t.Name, Worth,
+		"once the cause is fixed: pawl messages run "+head.ID+"; to go on without it: pawl skip "+head.ID,
+		"%d waiting behind message %s of the key %q, which is retried at %s%s", most, head.ID, head.Key,
 		operate.UTC(head.NotBefore), operate.Because(a.Error))
+	d.about(head.ID)
 	return nil
 }
 

@@ -199,6 +199,9 @@ func TestDoctorNamesAPoisonMessage(t *testing.T) {
 			!strings.Contains(found, "pawl messages run m0") {
 			t.Error(found)
 		}
+		if last := d.found[len(d.found)-1]; last.Runbook != "PawlHotKey" || last.Message != "m0" {
+			t.Errorf("its page and its message: %+v", last)
+		}
 	})
 }
 

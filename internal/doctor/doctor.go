@@ -39,6 +39,8 @@ type Finding struct {
 	Fix     string  `json:"fix,omitempty"`
 	// Runbook names the page of the runbook about it; empty: there is none, or nothing is wrong.
 	Runbook string `json:"runbook,omitempty"`
+	// Message is the id of a message that it is about; empty: it is about none in particular.
+	Message string `json:"message,omitempty"`
 }
 
 // Limits beyond which the doctor speaks.
@@ -102,8 +104,12 @@ func (d *Doctor) tell(runbook, check string, v Verdict, fix, detail string, args
 	if v == Well {
 		fix, runbook = "", ""
 	}
-	d.found = append(d.found, Finding{check, v, fmt.Sprintf(detail, args...), fix, runbook})
+	d.found = append(d.found, Finding{Check: check, Verdict: v, Detail: fmt.Sprintf(detail, args...), Fix: fix,
+		Runbook: runbook})
 }
+
+// about says which message was told of last.
+func (d *Doctor) about(id string) { d.found[len(d.found)-1].Message = id }
 
 // ill reports whether a check found that something does not work.
 func (d *Doctor) ill(check string) bool {
