@@ -148,6 +148,30 @@ func TestPagesAreShown(t *testing.T) {
 	}
 }
 
+// TestPagesNameTheRunbook: what can go wrong has its pages of the runbook beside it, and a topic what is wrong with it.
+func TestPagesNameTheRunbook(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.append("mail", pawl.Message{}, pawl.Message{})[0].ID
+	r.append("orders", pawl.Message{})
+	if err := r.store.(store.Topics).Pause(t.Context(), "mail", 0, "ops", "the server moves"); err != nil {
+		t.Fatal(err)
+	}
+	r.shops[0].checkup.next = time.Now().Add(time.Hour)
+	r.shops[0].checkup.verdict = []diagnosis{{Check: "topic mail", Detail: "one key holds it up", Runbook: "PawlHotKey"},
+		{Check: "topic orders", Detail: "it stands still"}}
+	for path, name := range map[string]string{"topics": "PawlTopicPaused", "topics/mail": "PawlTopicUnserved",
+		"dead": "PawlDeadLetters", "messages/" + id: "PawlHotKey", "state": "PawlStateIgnored", "workers": "PawlZombies",
+		"policy": "PawlRetryStorm", "schedules": "PawlScheduleStandsStill"} {
+		if page := r.get(secretOf(api.Operator), "/console/"+path); !strings.Contains(page, "/console/runbook/"+name+`"`) {
+			t.Errorf("%s does not name %s", path, name)
+		}
+	}
+	page := r.get(secretOf(api.Operator), "/console/topics/mail")
+	if !strings.Contains(page, ">topic mail: one key holds it up <a") || strings.Contains(page, "it stands still") {
+		t.Errorf("what is wrong with the topic:\n%s", page)
+	}
+}
+
 // TestEveryTextIsTranslated finds texts of templates and code that the catalogue lacks, and lines that nothing uses.
 func TestEveryTextIsTranslated(t *testing.T) {
 	used := map[string]bool{}

@@ -51,22 +51,25 @@ func overview(v *view) (any, error) {
 		names = append(names, d.Rows[i].Topic.Topic)
 	}
 	d.Sum.Wait = v.shop.figures.waitOf(names...)
-	var workers []operate.Worker
-	if _, err := v.cached(&workers, nil, "/workers"); err == nil { // who is for some topics only does not see them
-		d.count(workers)
-	}
-	d.Attention = v.attention(&d, workers)
-	for _, f := range v.shop.checkup.found(v) {
-		seen := func(a finding) bool { return a.Topic == f.Topic && a.Runbook == f.Runbook && f.Runbook != "" }
-		if !slices.ContainsFunc(d.Attention, seen) {
-			d.Attention = append(d.Attention, f)
-		}
-	}
-	slices.SortStableFunc(d.Attention, func(a, b finding) int { return cmp.Compare(b2i(b.Bad), b2i(a.Bad)) })
+	workers := workersOf(v)
+	d.count(workers)
+	d.Attention = v.withDoctor(append(v.attention(d.Rows, workers), lateSchedules(v)...), "")
 	past := v.shop.figures.sum(names, v.Query("span") == "day")
 	d.Throughput = rateChart(v, past)
 	d.Ages = ageChart(v, past)
 	return d, nil
+}
+
+// withDoctor adds what the doctor found, of one topic or of all, and begins with what is bad.
+func (v *view) withDoctor(all []finding, topic string) []finding {
+	for _, f := range v.shop.checkup.found(v) {
+		seen := func(a finding) bool { return a.Topic == f.Topic && a.Runbook == f.Runbook && f.Runbook != "" }
+		if (topic == "" || f.Topic == topic) && !slices.ContainsFunc(all, seen) {
+			all = append(all, f)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b finding) int { return cmp.Compare(b2i(b.Bad), b2i(a.Bad)) })
+	return all
 }
 
 func (d *overviewData) count(workers []operate.Worker) {
@@ -84,7 +87,7 @@ func (d *overviewData) count(workers []operate.Worker) {
 }
 
 // attention are the states of topics about which somebody should know.
-func (v *view) attention(d *overviewData, workers []operate.Worker) (all []finding) {
+func (v *view) attention(rows []topicRow, workers []operate.Worker) (all []finding) {
 	served, results, limits := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for i := range workers {
 		if workers[i].Registration != nil && workers[i].Alive != nil && *workers[i].Alive {
@@ -95,8 +98,8 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 			}
 		}
 	}
-	for i := range d.Rows {
-		r := &d.Rows[i]
+	for i := range rows {
+		r := &rows[i]
 		name, link := r.Topic.Topic, v.URL("/topics/%s", r.Topic.Topic)
 		if results[name] { // nobody is to work on them
 			continue
@@ -129,7 +132,7 @@ func (v *view) attention(d *overviewData, workers []operate.Worker) (all []findi
 			all[len(all)-1].Link = v.URL("/dead") + "?" + url.Values{"topic": {name}, "since": {"1h"}}.Encode()
 		}
 	}
-	return append(all, lateSchedules(v)...)
+	return all
 }
 
 // lateFor is how late a tick may be, and how long a limit may let nothing through, before somebody should know.

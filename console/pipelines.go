@@ -115,7 +115,7 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 			d.Rows = append(d.Rows, all.Rows[i])
 		}
 	}
-	d.Workers = servants(v, p.Topics...)
+	d.Workers = servants(workersOf(v), p.Topics...)
 	commands, err := v.commands(p.Kind)
 	if err != nil {
 		return nil, err

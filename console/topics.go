@@ -86,6 +86,7 @@ type topicData struct {
 	Looked           int
 	Next             []operate.Message
 	Workers          []servant
+	Attention        []finding
 }
 
 // servant is a worker of a topic.
@@ -118,16 +119,29 @@ func topicPage(v *view) (any, error) {
 		}
 		d.Keys, d.Looked, d.Next = tallies(keys), len(line), line[:min(len(line), 10)]
 	}
-	d.Workers = servants(v, name)
+	workers := workersOf(v)
+	d.Workers = servants(workers, name)
+	for _, f := range v.withDoctor(v.attention([]topicRow{d.topicRow}, workers), name) {
+		if f.Link == v.URL("/topics/%s", name) { // it is here
+			f.Link = ""
+		}
+		if f.Runbook != "PawlTopicPaused" { // the page says that by itself
+			d.Attention = append(d.Attention, f)
+		}
+	}
 	return d, nil
 }
 
-// servants are the workers of topics. Somebody who is for some topics only does not see them.
-func servants(v *view, topics ...string) (all []servant) {
-	var workers []operate.Worker
+// workersOf are those of the store. Somebody who is for some topics only does not see them.
+func workersOf(v *view) (workers []operate.Worker) {
 	if _, err := v.cached(&workers, nil, "/workers"); err != nil {
 		return nil
 	}
+	return workers
+}
+
+// servants are the workers of topics.
+func servants(workers []operate.Worker, topics ...string) (all []servant) {
 	for i := range workers {
 		if workers[i].Registration == nil {
 			continue
