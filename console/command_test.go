@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"html"
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -121,10 +123,16 @@ func TestNamedByForm(t *testing.T) {
 	if answer, _ := post(asked, url.Values{"p:name": {".."}}); answer.StatusCode != http.StatusUnprocessableEntity {
 		t.Errorf("without a name: %d", answer.StatusCode)
 	}
-	answer, body = post("/schedules/nightly/backfill", url.Values{"s:since": {"2026-01-01T00:00:00Z"},
-		"s:until": {"2026-01-03T00:00:00Z"}, "b:dry_run": {"true"}})
-	if answer.StatusCode != http.StatusOK || !strings.Contains(body, "2026-01-02T00:00:00Z") {
+	answer, body = post("/schedules/nightly/backfill", url.Values{"t:since": {"2026-01-01T00:00:00Z"},
+		"t:until": {"2026-02-01T00:00:00Z"}, "b:dry_run": {"true"}})
+	if answer.StatusCode != http.StatusOK || !strings.Contains(body, "<li>2026-01-02T00:00:00Z</li>") ||
+		!strings.Contains(body, "It would send 31 messages:") || !strings.Contains(body, "and 11 more") {
 		t.Errorf("a dry run: %d\n%s", answer.StatusCode, body)
+	}
+	answer, body = post("/schedules/nightly/backfill", url.Values{"t:since": {"2d"}, "t:until": {"0s"},
+		"b:dry_run": {"true"}})
+	if !strings.Contains(body, "It would send 2 messages:") {
+		t.Errorf("of the last two days: %d\n%s", answer.StatusCode, body)
 	}
 	if page := r.get(secretOf(api.Viewer), "/console/schedules/nightly"); !strings.Contains(page, "@daily") ||
 		strings.Contains(page, "2026-01-02") {
@@ -155,5 +163,49 @@ func TestNamedByForm(t *testing.T) {
 	rm := url.Values{"sure": {"a/b"}, "typed": {"a/b"}, "n:if_version": {"99"}}
 	if answer, _ = post("/state/flags/a%2Fb/rm", rm); answer.StatusCode != http.StatusConflict {
 		t.Errorf("another version: %d", answer.StatusCode)
+	}
+}
+
+// TestAScheduleIsEdited: the form has what is there, so that nothing is lost that is not typed again.
+func TestAScheduleIsEdited(t *testing.T) {
+	r := newRig(t, nil)
+	show := func(name string) string {
+		t.Helper()
+		_, text := r.do(r.as(secretOf(api.Admin), http.MethodGet, "/console/schedules/"+name, nil))
+		return text
+	}
+	for name, given := range map[string]url.Values{
+		"nightly": {"s:cron": {"30 2 * * *"}, "s:zone": {"Asia/Shanghai"}, "s:topic": {"reports"},
+			"s:body": {"line\n <b>"}, "s:key": {"k"}, "n:priority": {"5"}, "h:headers": {"a: 1\nb: 2\n"},
+			"d:jitter_seconds": {"1m30s"},
+			"s:overlap":        {"skip"},
+			"s:missed":         {"all"}, "d:missed_within_seconds": {"2h0m0s"}, "b:paused": {"true"}},
+		"poll": {"d:every_seconds": {"15m0s"}, "s:topic": {"reports"}},
+	} {
+		for range 2 { // what the form has writes the same again
+			answer, text := r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console/do/v1/schedules/"+name+"/put",
+				given))
+			if answer.StatusCode != http.StatusSeeOther {
+				t.Fatalf("%d\n%s", answer.StatusCode, text)
+			}
+			_, form, _ := strings.Cut(show(name), "/schedules/"+name+"/put")
+			form, _, _ = strings.Cut(form, "</form>")
+			filled := url.Values{}
+			for _, field := range []string{`name="(\w:\w+)"[^>]*? value="([^"]*)"`,
+				`(?s)<textarea name="(\w:\w+)"[^>]*>\n(.*?)</textarea>`} {
+				for _, m := range regexp.MustCompile(field).FindAllStringSubmatch(form, -1) {
+					filled.Set(m[1], html.UnescapeString(m[2]))
+				}
+			}
+			if !strings.Contains(form, `value="true" checked`) {
+				filled.Del("b:paused")
+			}
+			for field := range given {
+				if filled.Get(field) != given.Get(field) {
+					t.Errorf("%s: %s is %q, was %q", name, field, filled.Get(field), given.Get(field))
+				}
+			}
+			given = filled
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/wire"
 )
 
@@ -23,14 +24,16 @@ type action struct {
 	Back              string
 	Fields            []input
 	Sure              string // what has to be typed
+	Plan              bool   // it can be looked at before it is done
 }
 
 // input is a field of a form. Its name has a letter for its type before a colon: s text, n number, b yes or no,
-// d a duration such as 10m that is sent as seconds, j JSON, l texts and h headers, one a line, p a name in the path.
-// Dots go into objects: s:filter.topic.
+// d a duration such as 10m that is sent as seconds, t a time or how long ago it is, j JSON, l texts and h headers, one
+// a line, p a name in the path. Dots go into objects: s:filter.topic.
 type input struct {
 	Name, Label, Value, Hint string
 	Kind                     string // text, hidden, area, check
+	Checked                  bool
 }
 
 // Act makes an action of a route of the API, for those who have a role.
@@ -49,7 +52,16 @@ func (a *action) Area(name, label, value, hint string) *action {
 }
 
 // Check adds a yes or no.
-func (a *action) Check(name, label string) *action { return a.add("check", name, label, "true", "") }
+func (a *action) Check(name, label string, checked bool) *action {
+	a.add("check", name, label, "true", "").Fields[len(a.Fields)-1].Checked = checked
+	return a
+}
+
+// WithPlan adds a button that says what would be done.
+func (a *action) WithPlan() *action {
+	a.Plan = true
+	return a
+}
 
 // Hidden adds what the page knows.
 func (a *action) Hidden(name, value string) *action { return a.add("hidden", name, "", value, "") }
@@ -140,11 +152,20 @@ func act(v *view) (any, error) {
 		return nil, err
 	}
 	if body["dry_run"] == true {
-		return string(answer), nil
+		var d triedData
+		err := json.Unmarshal(answer, &d)
+		return d, err
 	}
 	v.say(v.T("Done: %s", route.Command))
 	return nil, v.back(v.r.PostForm.Get("back"))
 }
+
+// triedData is what a backfill would send.
+type triedData struct{ operate.Backfill }
+
+// Shown are the first ticks, and More how many others there are.
+func (d triedData) Shown() []string { return d.Ticks[:min(len(d.Ticks), 20)] }
+func (d triedData) More() int       { return len(d.Ticks) - len(d.Shown()) }
 
 // fillIn puts the names that a form asks for into a path: p:name is {name}.
 func fillIn(path string, form url.Values) (string, error) {
@@ -224,6 +245,8 @@ func fieldValue(kind, text string) (value any, why string) {
 			}
 		}
 		return headers, ""
+	case "t":
+		return moment(text), ""
 	case "j":
 		if !json.Valid([]byte(text)) {
 			return nil, `is no JSON; a text has quotes: "red"`

@@ -2,9 +2,11 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/cron"
@@ -71,22 +73,37 @@ func inOrder(past []tick) []tick {
 	return past
 }
 
-// putSchedule is the form that writes a schedule.
-func putSchedule(v *view, label, name string) *action {
+// putSchedule is the form that writes a schedule, filled in with what is there now.
+func putSchedule(v *view, label, name string, now *operate.WholeSchedule) *action {
 	return v.Act(label, api.Operator, "/v1/schedules/%s/put", name).
-		Field("s:cron", v.T("Cron expression"), "", "30 2 * * 1-5").
-		Field("d:every_seconds", v.T("Or every"), "", "15m").
-		Field("s:zone", v.T("Zone"), "", "Europe/Berlin").
-		Field("s:topic", v.T("Topic"), "", "").
-		Area("s:body", v.T("Body"), "", "").
-		Field("s:key", v.T("Key"), "", "").
-		Field("n:priority", v.T("Priority"), "", "0").
-		Area("h:headers", v.T("Headers"), "", "tenant: acme").
-		Field("d:jitter_seconds", v.T("Delay at random, at most"), "", "30s").
-		Field("s:overlap", v.T("While the last message is unresolved"), "", "queue, skip, replace").
-		Field("s:missed", v.T("Missed ticks that are made up"), "", "once, skip, all").
-		Field("d:missed_within_seconds", v.T("No older than"), "", "1d").
-		Check("b:paused", v.T("paused"))
+		Field("s:cron", v.T("Cron expression"), now.Cron, "30 2 * * 1-5").
+		Field("d:every_seconds", v.T("Or every"), now.Every, "15m").
+		Field("s:zone", v.T("Zone"), now.Zone, "Europe/Berlin").
+		Field("s:topic", v.T("Topic"), now.Topic, "").
+		Area("s:body", v.T("Body"), text(now.Body), "").
+		Field("s:key", v.T("Key"), now.Key, "").
+		Field("n:priority", v.T("Priority"), strconv.Itoa(now.Priority), "0").
+		Area("h:headers", v.T("Headers"), headerLines(now.Headers), "tenant: acme").
+		Field("d:jitter_seconds", v.T("Delay at random, at most"), seconds(now.Jitter), "30s").
+		Field("s:overlap", v.T("While the last message is unresolved"), now.Overlap, "queue, skip, replace").
+		Field("s:missed", v.T("Missed ticks that are made up"), now.Missed, "once, skip, all").
+		Field("d:missed_within_seconds", v.T("No older than"), seconds(now.MissedWithin), "1d").
+		Check("b:paused", v.T("paused"), now.State == "paused")
+}
+
+// headerLines are headers as a form has them, and seconds a duration; empty for none.
+func headerLines(headers map[string]string) (lines string) {
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		lines += name + ": " + headers[name] + "\n"
+	}
+	return lines
+}
+
+func seconds(n float64) string {
+	if n == 0 {
+		return ""
+	}
+	return time.Duration(n * float64(time.Second)).String()
 }
 
 type schedulesData struct {
@@ -113,7 +130,7 @@ func scheduleList(v *view) (any, error) {
 		}
 		d.Rows = append(d.Rows, row)
 	}
-	d.Put = putSchedule(v, v.T("New schedule"), "{name}")
+	d.Put = putSchedule(v, v.T("New schedule"), "{name}", &operate.WholeSchedule{})
 	d.Put.Fields = slices.Insert(d.Put.Fields, 0, input{Name: "p:name", Label: v.T("Schedule"), Kind: "text"})
 	return d, nil
 }
@@ -127,11 +144,11 @@ type scheduleData struct {
 
 func schedulePage(v *view) (any, error) {
 	name := v.r.PathValue("name")
-	var s operate.Schedule
+	var s operate.WholeSchedule
 	if _, err := v.get(&s, nil, "/schedules/%s", name); err != nil {
 		return nil, err
 	}
-	d := scheduleData{scheduleRow: v.scheduleRow(s)}
+	d := scheduleData{scheduleRow: v.scheduleRow(s.Schedule)}
 	if _, err := v.get(&d.Next, nil, "/schedules/%s/next", name); err != nil {
 		return nil, err
 	}
@@ -139,11 +156,11 @@ func schedulePage(v *view) (any, error) {
 	d.Recent, err = v.past(name, 100)
 	d.Past = inOrder(d.Recent)
 	d.Forms = append(d.Forms, v.Act(v.T("Backfill"), api.Operator, "/v1/schedules/%s/backfill", name).
-		Field("s:since", v.T("From"), "", "2026-01-01T00:00:00Z").
-		Field("s:until", v.T("Until"), "", "2026-02-01T00:00:00Z").
-		Field("n:rate", v.T("Per second"), "", "").Check("b:dry_run", v.T("Dry run")))
-	if s.Origin != cron.OriginFile {
-		d.Forms = append(d.Forms, putSchedule(v, v.T("Write anew"), name))
+		Field("t:since", v.T("From"), "", "2d, 2026-01-01T00:00:00Z").
+		Field("t:until", v.T("Until"), "0s", "1h, 2026-02-01T00:00:00Z").
+		Field("n:rate", v.T("Per second"), "", "").WithPlan())
+	if s.Origin != cron.OriginFile && s.Bytes == nil { // a body that is no text has no field
+		d.Forms = append(d.Forms, putSchedule(v, v.T("Edit"), name, &s))
 	}
 	return d, err
 }
