@@ -60,12 +60,19 @@ func sendCommand(v *view) (any, error) {
 type runData struct {
 	run
 	Answer answer
+	Status *answer // what it has come to, while it goes on
 }
 
 func runPage(v *view) (any, error) {
 	var r run
 	_, err := v.get(&r, nil, "/runs/%s", v.r.PathValue("id"))
-	return runData{r, answer{V: v, A: &r.CommandAnswer}}, err
+	d := runData{run: r, Answer: answer{V: v, A: &r.CommandAnswer}}
+	if r.EndedAt == nil && r.Command == "project rebuild" {
+		if now, err := v.look("project status", r.Args); err == nil {
+			d.Status = &answer{V: v, A: &now.CommandAnswer}
+		}
+	}
+	return d, err
 }
 
 // answer is what a command printed, with the commands that can be carried out on a row by what its first cell says.
@@ -73,6 +80,21 @@ type answer struct {
 	V   *view
 	A   *operate.CommandAnswer
 	Row []*commandForm
+}
+
+// rebuild is how far a command that goes on in the background is.
+type rebuild struct{ Done, Total int64 }
+
+// Rebuild is that of the projection that the answer is about, nil: none.
+func (a answer) Rebuild() *rebuild {
+	data, _ := a.A.Data.(map[string]any)
+	now, _ := data["rebuild"].(map[string]any)
+	done, _ := now["done"].(float64)
+	total, _ := now["total"].(float64)
+	if now == nil {
+		return nil
+	}
+	return &rebuild{int64(done), int64(total)}
 }
 
 // look carries out a command that looks.

@@ -16,6 +16,25 @@ import (
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
+// commandRig has a console on a program that offers commands.
+func commandRig(t *testing.T, commands ...operate.Command) *rig {
+	t.Helper()
+	s := memory.New(memory.Config{})
+	door, err := api.New(s, api.Config{Access: api.Access{Tokens: []api.Token{
+		{Name: "vera", Secret: secretOf(api.Viewer), Role: api.Viewer},
+		{Name: "olga", Secret: secretOf(api.Operator), Role: api.Operator}}},
+		Rooms: api.Rooms{Commands: func() []operate.Command { return commands }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := New(Config{API: door, BasePath: "/console"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close(); door.Close() })
+	return &rig{t, s, k}
+}
+
 // TestCommandForms tries a command by its form, and then carries it out: with what the form asks for and what the page
 // knows, in the name of the person. A viewer may not, and a failure says what to do.
 func TestCommandForms(t *testing.T) {
@@ -29,20 +48,7 @@ func TestCommandForms(t *testing.T) {
 			calls = append(calls, c)
 			return operate.CommandAnswer{Columns: []string{"NAME", ">N"}, Rows: [][]string{{"<i>a</i>", "1"}}}
 		}}
-	s := memory.New(memory.Config{})
-	door, err := api.New(s, api.Config{Access: api.Access{Tokens: []api.Token{
-		{Name: "vera", Secret: secretOf(api.Viewer), Role: api.Viewer},
-		{Name: "olga", Secret: secretOf(api.Operator), Role: api.Operator}}},
-		Rooms: api.Rooms{Commands: func() []operate.Command { return []operate.Command{command} }}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := New(Config{API: door, BasePath: "/console"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { k.Close(); door.Close() })
-	r := &rig{t, s, k}
+	r := commandRig(t, command)
 	post := func(role, value string, more url.Values) (reply, string) {
 		form := url.Values{"w:args": {"it", value}, "w:flags.to": {"one two\n\nthree"}, "w:flags.pipeline": {"p"}}
 		maps.Copy(form, more)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -44,8 +45,12 @@ func pipelineList(v *view) (any, error) {
 type panel struct {
 	Name, Title string
 	Answer      answer
+	Rows        int    // that there are; the answer has mostRows of them at most
 	Why         string // it cannot be shown
 }
+
+// mostRows is how much of a list a page shows.
+const mostRows = 100
 
 type pipelineData struct {
 	operate.Pipeline
@@ -136,10 +141,11 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 		}
 		if f.shows() {
 			d.Panels = append(d.Panels, v.panel(f))
-		} else if f.Allowed() {
+		} else {
 			d.Forms = append(d.Forms, f)
 		}
 	}
+	slices.SortStableFunc(d.Panels, func(a, b panel) int { return cmp.Compare(a.rank(), b.rank()) })
 	for i := range d.Panels {
 		if strings.HasSuffix(d.Panels[i].Name, "rules ls") && v.May(api.Operator) {
 			d.Panels[i].Answer.Row = rows
@@ -153,10 +159,20 @@ var runbooksOf = map[string]string{
 	"crawl": "PawlCrawl", "forward": "PawlForward", "project": "PawlOutbox", "wecom": "PawlWecom",
 }
 
+// shown are the verbs of commands whose answer is on the page at once, in this order.
+var shown = []string{"status", "hosts", "runs", "ls"}
+
 // shows reports whether a page shows at once what a command prints: it looks, asks for nothing, and takes no time.
 func (f *commandForm) shows() bool {
-	verb := f.Verb()
-	return !f.Changes && f.rowArg() < 0 && slices.Contains([]string{"ls", "status", "hosts", "runs"}, verb)
+	return !f.Changes && f.rowArg() < 0 && slices.Contains(shown, f.Verb())
+}
+
+// More is how many rows are not shown.
+func (p *panel) More() int { return p.Rows - len(p.Answer.A.Rows) }
+
+// rank is the place of a panel: how it is comes first, lists come last.
+func (p *panel) rank() int {
+	return slices.IndexFunc(shown, func(verb string) bool { return strings.HasSuffix(p.Name, " "+verb) })
 }
 
 // call is the call of a command with what is known.
@@ -175,7 +191,9 @@ func (f *commandForm) call() (args, flags []string) {
 func (v *view) panel(f *commandForm) panel {
 	args, flags := f.call()
 	r, err := v.look(f.Name, args, flags...)
-	p := panel{Name: f.Name, Title: f.Summary, Answer: answer{V: v, A: &r.CommandAnswer}}
+	p := panel{Name: f.Name, Title: f.Summary, Rows: len(r.Rows)}
+	r.Rows = r.Rows[:min(len(r.Rows), mostRows)]
+	p.Answer = answer{V: v, A: &r.CommandAnswer}
 	if err != nil {
 		p.Why = why(err)
 	}
