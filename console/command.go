@@ -142,7 +142,7 @@ type formFlag struct {
 
 // form makes one. What is known of arguments, by their names in the usage, and of flags is not asked for.
 func (v *view) form(c *operate.Command, known map[string]string) *commandForm {
-	f := &commandForm{Command: c, V: v, Label: c.Verb(), Open: v.Query("do") == c.Name}
+	f := &commandForm{Command: c, V: v, Label: v.Sentence(c.Verb()), Open: v.Query("do") == c.Name}
 	if words := strings.TrimPrefix(c.Use, "pawl "+c.Name); words != "" {
 		for word := range strings.FieldsSeq(words) {
 			name := strings.Trim(word, "[]…")
@@ -193,7 +193,7 @@ func (f *commandForm) Allowed() bool { return !f.Changes || f.V.May(f.Role()) }
 
 // commandFormats are what templates of commands, and of what is beside the store, write with.
 var commandFormats = template.FuncMap{
-	"limit":     limitNow,
+	"limit": limitNow, "decided": decided,
 	"hasPrefix": strings.HasPrefix, "trimPrefix": strings.TrimPrefix, "clip": clip,
 	"gone": func(alive *bool) bool { return alive != nil && !*alive },
 }

@@ -132,7 +132,7 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 	var rows []*commandForm // that are about a row of a list
 	for i := range commands {
 		f := v.form(&commands[i], known)
-		f.Label = strings.TrimPrefix(f.Name, p.Kind+" ")
+		f.Label = v.Sentence(strings.TrimPrefix(f.Name, p.Kind+" "))
 		if f.Changes {
 			f.Back = v.URL("/pipelines/%s", p.Name)
 		}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -36,18 +37,96 @@ func literal(e ast.Expr) string {
 	return ""
 }
 
+// TestCommandsSpeakChinese: the catalogue has the columns of what commands of pipelines list. Package cli looks for
+// what they say of themselves.
+func TestCommandsSpeakChinese(t *testing.T) {
+	v, found := &view{Lang: zh}, 0
+	each(t, "../pipeline/*/*.go", func(n ast.Node) {
+		c, ok := n.(*ast.CompositeLit)
+		if !ok || len(c.Elts) < 4 {
+			return
+		}
+		if of, ok := c.Type.(*ast.ArrayType); !ok || fmt.Sprint(of.Elt) != "string" {
+			return
+		}
+		for _, e := range c.Elts {
+			column := strings.TrimPrefix(literal(e), ">")
+			if column == "" || column != strings.ToUpper(column) || column == strings.ToLower(column) {
+				return // it is no head of a table
+			}
+			if found++; v.Sentence(column) == column {
+				t.Errorf("%q has no Chinese", column)
+			}
+		}
+	})
+	if found < 40 {
+		t.Errorf("only %d columns were found", found)
+	}
+}
+
+// TestThePolicySpeaksChinese: the catalogue has why the policy decides as it does, and what a plan warns of.
+func TestThePolicySpeaksChinese(t *testing.T) {
+	v, found := &view{Lang: zh}, 0
+	look := func(n ast.Node) {
+		f, ok := n.(*ast.FuncDecl)
+		if !ok || f.Name.Name != "decide" && f.Name.Name != "warn" {
+			return
+		}
+		for n := range ast.Preorder(f) {
+			lit, ok := n.(*ast.BasicLit)
+			if !ok || lit.Kind != token.STRING || strings.HasPrefix(lit.Value, `", `) {
+				continue
+			}
+			text := literal(lit)
+			found++
+			if v.Sentence(text) == text && v.Sentence(text+": dead letter") == text+": dead letter" {
+				t.Errorf("%q has no Chinese", text)
+			}
+		}
+	}
+	each(t, "../policy/rule.go", look)
+	each(t, "../internal/operate/plan.go", look)
+	if found < 13 {
+		t.Errorf("only %d sentences were found", found)
+	}
+	if got := decided(v, "dead: attempt 3 of 3: dead letter"); got != "死信：第 3 次尝试（最多 3 次）：成为死信" {
+		t.Error(got)
+	}
+}
+
+// each looks at what is in files of Go.
+func each(t *testing.T, files string, look func(ast.Node)) {
+	t.Helper()
+	names, err := filepath.Glob(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range ast.Preorder(f) {
+			look(n)
+		}
+	}
+}
+
 // TestTheDoctorSpeaksChinese: the catalogue has each sentence of package doctor. Commands stay as they are typed.
 func TestTheDoctorSpeaksChinese(t *testing.T) {
 	v, found := &view{Lang: zh}, 0
-	look := func(n ast.Node) bool {
+	each(t, "../internal/doctor/*.go", func(n ast.Node) {
 		c, ok := n.(*ast.CallExpr)
 		if !ok {
-			return true
+			return
 		}
 		from := 2 // say(check, verdict, fix, detail, …)
 		switch f, _ := c.Fun.(*ast.SelectorExpr); {
 		case f == nil || f.Sel.Name != "say" && f.Sel.Name != "tell":
-			return true
+			return
 		case f.Sel.Name == "tell": // a page of the runbook is before them
 			from++
 		}
@@ -60,19 +139,7 @@ func TestTheDoctorSpeaksChinese(t *testing.T) {
 				t.Errorf("%q has no Chinese", text)
 			}
 		}
-		return true
-	}
-	names, err := filepath.Glob("../internal/doctor/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(f, look)
-	}
+	})
 	if found < 40 {
 		t.Errorf("only %d sentences were found", found)
 	}

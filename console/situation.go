@@ -1,6 +1,10 @@
 package console
 
-import "github.com/pawl-dev/pawl/internal/operate"
+import (
+	"strings"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+)
 
 // situations are what people are told first of a message, in Chinese: where it is. What [operate.Explanation] says with
 // names and times follows.
@@ -18,6 +22,15 @@ var situations = map[string]string{
 	operate.SituationReplayed: "It had been a dead letter, and is ready again.",
 	operate.SituationRetained: "It is done, and its topic keeps it for a while.",
 	operate.SituationUnknown:  "It is done, or was never here.",
+}
+
+// decided is what the policy decided and why, such as "dead: the rule never retries", in the language of the person.
+func decided(v *view, action string) string {
+	did, why, told := strings.Cut(action, ": ")
+	if !told || v.Lang != zh {
+		return action
+	}
+	return v.T(did) + "：" + v.Sentence(why)
 }
 
 // Why is why a message is where it is, in the language of the person.

@@ -73,8 +73,21 @@ func TestOfferedCommandsHaveAPage(t *testing.T) {
 	for _, k := range serve.Kinds() {
 		pages[k.Name] = true
 	}
+	words, err := os.ReadFile("../../console/sentences/commands.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := &session{System: System{Getenv: func(string) string { return "" }}}
 	for _, c := range s.offered() {
+		said := []string{c.Summary}
+		for _, f := range c.Flags {
+			said = append(said, f.Help)
+		}
+		for _, text := range said {
+			if !strings.Contains("\n"+string(words), "\n"+text+" = ") {
+				t.Errorf("%s: the console has no Chinese for %q", c.Name, text)
+			}
+		}
 		noun, _, _ := strings.Cut(c.Name, " ")
 		if noun == "schedules" || noun == "state" {
 			t.Errorf("%s is offered, and has a route", c.Name)
