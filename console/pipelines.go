@@ -59,6 +59,7 @@ type pipelineData struct {
 	Panels   []panel
 	Forms    []*commandForm
 	Runbooks string
+	Pages    *float64 // that a crawl stores a second
 }
 
 func pipelinePage(v *view) (any, error) {
@@ -119,6 +120,9 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 		if slices.Contains(p.Topics, all.Rows[i].Topic.Topic) {
 			d.Rows = append(d.Rows, all.Rows[i])
 		}
+	}
+	if r := ratesOf(v.shop.figures.of(p.Name+".store", false)); p.Kind == "crawl" && r.Known {
+		d.Pages = &r.Appended
 	}
 	d.Workers = servants(workersOf(v), p.Topics...)
 	commands, err := v.commands(p.Kind)

@@ -2,14 +2,18 @@ package console
 
 import (
 	"context"
+	"html"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // TestPageOfAPipeline: how it is comes before lists, a long list is cut with a word about that, a rebuild has its
@@ -56,5 +60,40 @@ func TestPageOfAPipeline(t *testing.T) {
 		url.Values{"w:args": {"search"}}))
 	if page = r.get(secretOf(api.Operator), answer.Header.Get("Location")); !strings.Contains(page, progress) {
 		t.Errorf("the page of a rebuild that goes on:\n%s", page)
+	}
+}
+
+// TestWhatACrawlStores: a page of a crawl says how many pages it stores a second, and the page of workers leads to what
+// one holds, with whose it is.
+func TestWhatACrawlStores(t *testing.T) {
+	r := newRig(t, nil)
+	for _, topic := range []string{"shoes.request", "shoes.store"} {
+		r.append(topic, pawl.Message{})
+	}
+	err := operate.RecordPipeline(t.Context(), r.store, "shoes", "test", operate.PipelineRecord{Kind: "crawl",
+		Topics: []string{"shoes.request"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, now := &r.shops[0].figures, time.Now()
+	f.mu.Lock()
+	f.past["shoes.store"] = &past{fine: []sample{{At: now.Add(-10 * time.Second), Appended: 10}, {At: now, Appended: 40}}}
+	f.mu.Unlock()
+	page := r.get(secretOf(api.Viewer), "/console/pipelines/shoes")
+	if !strings.Contains(page, `<div class="figure">3</div>pages/s`) {
+		t.Errorf("the page of a crawl:\n%s", page)
+	}
+	lease := store.Lease{Owner: "w/1", For: time.Minute}
+	if _, err := r.store.Claim(t.Context(), []store.Want{{Topic: "shoes.request", Limit: 1, Run: 1}}, lease); err != nil {
+		t.Fatal(err)
+	}
+	r.shops[0].memo.forget()
+	const held = `/console/messages?topic=shoes.request&amp;state=leased`
+	if page = r.get(secretOf(api.Viewer), "/console/workers"); !strings.Contains(page, `href="`+held+`">1</a>`) {
+		t.Errorf("what a worker holds:\n%s", page)
+	}
+	page = r.get(secretOf(api.Viewer), html.UnescapeString(held))
+	if !strings.Contains(page, "<small>w/1, ") {
+		t.Errorf("whose it is:\n%s", page)
 	}
 }
