@@ -2,6 +2,8 @@ package console
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,4 +41,43 @@ func TestAllCausesOfAFilter(t *testing.T) {
 		t.Errorf("it does not lead to the rule of its kind:\n%s", page)
 	}
 	r.get(secretOf(api.Viewer), "/console/policy?kind=Kind1")
+}
+
+// TestTheDeskSaysWhatItLeavesOut: groups beyond those shown are a plus, and an export says where it ends. It changes
+// nothing, and is there in read-only mode.
+func TestTheDeskSaysWhatItLeavesOut(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.ReadOnly = true })
+	letters, _ := store.As[store.DeadLetters](r.store)
+	all := make([]store.Record, exportMost+1)
+	for i := range all {
+		all[i] = store.Record{Message: pawl.Message{ID: fmt.Sprint("m", i), Topic: "sms"}, State: store.IsDead,
+			EnqueuedAt: time.Now(), DeadAt: time.Now(), Fingerprint: fmt.Sprint("f", min(i, 200)), Reason: "no"}
+	}
+	for part := range slices.Chunk(all, exportMost) {
+		if refused, err := letters.Import(t.Context(), part...); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+	}
+	const cut = "The export has the first 10\u202f000."
+	page := r.get(secretOf(api.Viewer), "/console/dead")
+	if !strings.Contains(page, "unresolved: 10\u202f000+") || strings.Contains(page, cut) {
+		t.Errorf("201 causes:\n%s", page)
+	}
+	page = r.get(secretOf(api.Viewer), "/console/dead/group?topic=sms")
+	if !strings.Contains(page, "/console/dead/export?topic=sms") || !strings.Contains(page, cut) {
+		t.Errorf("a group of 10,001:\n%s", page)
+	}
+}
+
+// TestMessagesAreFoundByID: the form of the list takes an id, too.
+func TestMessagesAreFoundByID(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.append("mail", pawl.Message{})[0].ID
+	if page := r.get(secretOf(api.Viewer), "/console/messages"); !strings.Contains(page, `<input name="q" value="">`) {
+		t.Errorf("the form:\n%s", page)
+	}
+	answer, _ := r.do(r.as(secretOf(api.Viewer), http.MethodGet, "/console/messages?topic=&q="+id, nil))
+	if to := answer.Header.Get("Location"); to != "/console/messages/"+id {
+		t.Errorf("%d %q", answer.StatusCode, to)
+	}
 }
