@@ -17,8 +17,8 @@ const (
 	keptBody  = 16 << 10
 )
 
-// glimpse is a message that waits, or holds up what does.
-type glimpse struct {
+// queued is a message that waits, or holds up what does.
+type queued struct {
 	store.Record
 	joined  int64
 	cut     bool // its body is to be read again
@@ -48,7 +48,7 @@ func Upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) 
 
 // upcoming puts what waits of a topic in order. What is gone meanwhile is left out, if it has to be read again.
 func upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) (next []store.Record, err error) {
-	all, err := glimpses(ctx, i, &store.TopicStats{Topic: topic})
+	all, err := inOrder(ctx, i, &store.TopicStats{Topic: topic})
 	if err != nil {
 		return nil, err
 	}
@@ -67,10 +67,10 @@ func upcoming(ctx context.Context, i store.Inspector, topic store.Topic, n int) 
 	return next, nil
 }
 
-// glimpses puts the waiting messages of a topic in order.
-func glimpses(ctx context.Context, i store.Inspector, topic *store.TopicStats) ([]*glimpse, error) {
-	var all []*glimpse
-	head := map[string]*glimpse{} // by key, what came first
+// inOrder puts the waiting messages of a topic in order.
+func inOrder(ctx context.Context, i store.Inspector, topic *store.TopicStats) ([]*queued, error) {
+	var all []*queued
+	head := map[string]*queued{} // by key, what came first
 	for r, err := range i.List(ctx, store.Filter{Topic: topic.Name, Limit: peekAhead}) {
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func glimpses(ctx context.Context, i store.Inspector, topic *store.TopicStats) (
 		if r.State != store.Waiting && !holdsUp(&r) {
 			continue
 		}
-		g := &glimpse{Record: r, joined: joined(&r, topic).UnixMicro(), waiting: r.State == store.Waiting,
+		g := &queued{Record: r, joined: joined(&r, topic).UnixMicro(), waiting: r.State == store.Waiting,
 			cut: len(r.Body) > keptBody}
 		if g.cut {
 			g.Body = nil
@@ -90,7 +90,7 @@ func glimpses(ctx context.Context, i store.Inspector, topic *store.TopicStats) (
 		}
 		all = append(all, g)
 	}
-	var now, behind []*glimpse
+	var now, behind []*queued
 	for _, g := range all {
 		switch {
 		case !g.waiting:

@@ -13,8 +13,8 @@ import (
 	"github.com/pawl-dev/pawl/pipeline/internal/markdown/markup"
 )
 
-// deck is a presentation that is being converted.
-type deck struct {
+// presentation is one that is being converted.
+type presentation struct {
 	*file
 	part    string                  // of the slide
 	layout  *markup.Node            // of the slide; nil if it has none
@@ -30,7 +30,7 @@ func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 		if err != nil {
 			return err
 		}
-		s := &deck{file: f, layouts: map[string]*markup.Node{}}
+		s := &presentation{file: f, layouts: map[string]*markup.Node{}}
 		n := 0
 		for id := range root.Child("sldIdLst").Children {
 			if err := ctx.Err(); err != nil {
@@ -61,7 +61,7 @@ func Pptx(ctx context.Context, d doc.Document) (doc.Markdown, error) {
 	})
 }
 
-func (s *deck) slide(part string) error {
+func (s *presentation) slide(part string) error {
 	root, err := s.Tree(part)
 	if err != nil || root == nil {
 		return err
@@ -99,7 +99,7 @@ type placed struct {
 
 // shapes writes shapes in the order in which one reads them: the title, then from the top to the bottom, and from
 // the left to the right what is at one height.
-func (s *deck) shapes(tree *markup.Node, depth int) {
+func (s *presentation) shapes(tree *markup.Node, depth int) {
 	var all []placed
 	var collect func(n *markup.Node)
 	collect = func(n *markup.Node) {
@@ -135,7 +135,7 @@ func (s *deck) shapes(tree *markup.Node, depth int) {
 	}
 }
 
-func (s *deck) place(n *markup.Node) placed {
+func (s *presentation) place(n *markup.Node) placed {
 	ph := placeholder(n)
 	kind := ph.Attr("type")
 	p := placed{n: n, title: kind == "title" || kind == "ctrTitle"}
@@ -161,7 +161,7 @@ func placeholder(n *markup.Node) *markup.Node {
 }
 
 // inLayout is the placeholder of the layout that one of the slide takes its place and look from.
-func (s *deck) inLayout(ph *markup.Node) *markup.Node {
+func (s *presentation) inLayout(ph *markup.Node) *markup.Node {
 	for c := range s.layout.Child("cSld", "spTree").Children {
 		other := placeholder(c)
 		if other == nil {
@@ -175,7 +175,7 @@ func (s *deck) inLayout(ph *markup.Node) *markup.Node {
 	return nil
 }
 
-func (s *deck) shape(n *markup.Node, depth int) {
+func (s *presentation) shape(n *markup.Node, depth int) {
 	switch n.Name {
 	case "grpSp":
 		if depth < 32 {
@@ -193,7 +193,7 @@ func (s *deck) shape(n *markup.Node, depth int) {
 	}
 }
 
-func (s *deck) frame(n *markup.Node) {
+func (s *presentation) frame(n *markup.Node) {
 	data, alt := n.Child("graphic", "graphicData"), n.Child("nvGraphicFramePr", "cNvPr").Attr("descr")
 	if data.Find("tbl", "chart", "relIds", "oleObj", "AlternateContent") == nil && alt != "" {
 		s.w.Image(alt, "", "")
@@ -224,7 +224,7 @@ func (s *deck) frame(n *markup.Node) {
 	}
 }
 
-func (s *deck) table(n *markup.Node) {
+func (s *presentation) table(n *markup.Node) {
 	s.w.Table(true)
 	for r := range n.Children {
 		if r.Name != "tr" {
@@ -247,7 +247,7 @@ func (s *deck) table(n *markup.Node) {
 
 func flag(n *markup.Node, attr string) bool { v := n.Attr(attr); return v == "1" || v == "true" }
 
-func (s *deck) textShape(n *markup.Node) {
+func (s *presentation) textShape(n *markup.Node) {
 	body := n.Child("txBody")
 	ph := placeholder(n)
 	kind := ph.Attr("type")
@@ -282,7 +282,7 @@ func noBullets(layout *markup.Node) bool {
 }
 
 // body writes the paragraphs of a shape; bullets tells that they are items of a list unless they say otherwise.
-func (s *deck) body(n *markup.Node, bullets bool) {
+func (s *presentation) body(n *markup.Node, bullets bool) {
 	for p := range n.Children {
 		if p.Name != "p" || strings.TrimSpace(textOf(p)) == "" && p.Find("oMath") == nil {
 			continue
@@ -306,7 +306,7 @@ func (s *deck) body(n *markup.Node, bullets bool) {
 }
 
 // runs writes the text of a paragraph.
-func (s *deck) runs(p *markup.Node) {
+func (s *presentation) runs(p *markup.Node) {
 	rels, _ := s.relations(s.part)
 	for r := range p.Children {
 		switch r.Name {
@@ -337,7 +337,7 @@ func (s *deck) runs(p *markup.Node) {
 }
 
 // notes writes what the speaker says to a slide.
-func (s *deck) notes(part string) {
+func (s *presentation) notes(part string) {
 	notes := s.related(part, "notesSlide")
 	root, _ := s.Tree(notes)
 	outer := s.part
@@ -358,7 +358,7 @@ func (s *deck) notes(part string) {
 }
 
 // comments writes those of a slide, old and new ones.
-func (s *deck) comments(part string) {
+func (s *presentation) comments(part string) {
 	for _, target := range s.allRelated(part, "comments") {
 		root, _ := s.Tree(target)
 		for c := range root.All {
@@ -373,7 +373,7 @@ func (s *deck) comments(part string) {
 	}
 }
 
-func (s *deck) author(id string) string {
+func (s *presentation) author(id string) string {
 	if s.authors == nil {
 		s.authors = map[string]string{}
 		for _, kind := range []string{"commentAuthors", "authors"} {
