@@ -35,6 +35,9 @@ func (c Caller) May(role string) bool { return c.may&roles[role] == roles[role] 
 // Whole reports whether the caller is for all topics.
 func (c Caller) Whole() bool { return !c.narrowed() }
 
+// Scope names the topics that the caller is for: those of one scope see the same.
+func (c Caller) Scope() string { return strings.Join(c.topics, " ") }
+
 // callerKey is the key of the caller in the context of a request from inside.
 type callerKey struct{}
 

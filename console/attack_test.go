@@ -92,6 +92,34 @@ func TestTokensOfSomeTopics(t *testing.T) {
 	}
 }
 
+// TestWhatIsKeptIsOfTheSameTopics: a page that was read for one caller is not shown to another one of the same name,
+// nor to a token that has lost a topic since.
+func TestWhatIsKeptIsOfTheSameTopics(t *testing.T) {
+	r := newRig(t, nil)
+	r.append("payroll", pawl.Message{Body: []byte("hidden-body"), ID: "hidden-id"})
+	r.append("mail", pawl.Message{Body: []byte("for you")})
+	token := api.Token{Name: "nora", Secret: "nora-secret", Role: api.Viewer}
+	proxy := api.Proxy{Trusted: []string{"192.0.2.1"}, UserHeader: "X-User", Roles: map[string]string{"*": api.Viewer}}
+	page := func(secret string, topics ...string) string {
+		token.Topics = topics
+		if err := r.shops[0].api.SetAccess(api.Access{Tokens: []api.Token{token}, Proxy: proxy}); err != nil {
+			t.Fatal(err)
+		}
+		q := r.as(secret, http.MethodGet, "/console/messages", nil)
+		q.Header.Set("X-User", "nora")
+		_, body := r.do(q)
+		return body
+	}
+	for _, whole := range []string{page(""), page("nora-secret", "pay*", "mail")} {
+		if !strings.Contains(whole, "hidden-body") {
+			t.Error("it does not show what it may")
+		}
+	}
+	if strings.Contains(page("nora-secret", "mail"), "hidden-body") {
+		t.Error("it shows what was read for another caller")
+	}
+}
+
 // TestTemplatesHaveNothingInline: the policy of pages forbids it, and browsers would report it.
 func TestTemplatesHaveNothingInline(t *testing.T) {
 	inline := regexp.MustCompile(`(?i)\sstyle=|\son[a-z]+=|<style|javascript:|https?://[^"{ ]*\.(js|css)`)

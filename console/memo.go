@@ -67,9 +67,9 @@ func (m *memo) grow(n int) {
 	m.size += n
 }
 
-// cached is list, from the memo of the person if that is new enough.
+// cached is list, from the memo of those who see the same topics if that is new enough.
 func (v *view) cached(into any, query url.Values, path string) (http.Header, error) {
-	e := v.shop.memo.entry(v.who.Name() + "\x00" + path + "?" + query.Encode())
+	e := v.shop.memo.entry(v.who.Scope() + "\x00" + path + "?" + query.Encode())
 	e.mu.Lock()
 	if e.reading == nil && time.Now().After(e.until) {
 		e.reading = make(chan struct{})
