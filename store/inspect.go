@@ -256,14 +256,17 @@ type Migration struct {
 	Version   int
 	Name      string
 	AppliedAt time.Time // zero: not applied
+	Newer     bool      // a newer program applied it: this one does not know it, and must not work with the store
 }
 
 // Migrator is the optional interface of stores with a schema. Steps run in a
 // transaction each, under a lock: several processes may call at once.
 type Migrator interface {
-	// Migrations returns every step this program knows, applied or not, in order.
+	// Migrations returns every step this program knows, applied or not, in order, and behind
+	// them those that a newer program has applied.
 	Migrations(ctx context.Context) ([]Migration, error)
-	// MigrateUp applies what is missing and returns what it applied.
+	// MigrateUp applies what is missing and returns what it applied. It and MigrateDown change
+	// nothing that a newer program has migrated: [ErrSchema].
 	MigrateUp(ctx context.Context) ([]Migration, error)
 	// MigrateDown takes back the newest steps down to version to; 0 removes the
 	// schema and every message in it.

@@ -63,6 +63,18 @@ func TestNewerSchema(t *testing.T) {
 	if _, err := s.Append(t.Context(), store.NewBatch(pawl.Message{Topic: "t"})); err != nil {
 		t.Error(err)
 	}
+	steps, err := s.Migrations(t.Context())
+	if err != nil || len(steps) < 2 || !steps[len(steps)-1].Newer || steps[0].Newer {
+		t.Errorf("migrations: %+v, %v", steps, err)
+	}
+	for _, migrate := range []func() ([]store.Migration, error){
+		func() ([]store.Migration, error) { return s.MigrateDown(t.Context(), 0) },
+		func() ([]store.Migration, error) { return s.MigrateUp(t.Context()) },
+	} {
+		if done, err := migrate(); !errors.Is(err, store.ErrSchema) || len(done) > 0 {
+			t.Errorf("migrate: %v, %v", done, err)
+		}
+	}
 	ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}}, store.Lease{For: time.Minute})
 	if err != nil || len(ds) != 1 {
 		t.Errorf("claim: %d messages, %v", len(ds), err)

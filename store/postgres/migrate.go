@@ -81,11 +81,6 @@ func (s *migrator) MigrateUp(ctx context.Context) ([]store.Migration, error) {
 // MigrateDown implements [store.Migrator].
 func (s *migrator) MigrateDown(ctx context.Context, to int) ([]store.Migration, error) {
 	defer s.topics.forget()
-	if to < 1 {
-		if _, err := s.front.Exec(ctx, s.named(dropOutbox), pgx.QueryExecModeSimpleProtocol); err != nil {
-			return nil, s.fail("migrate down", err)
-		}
-	}
 	return s.migrate(ctx, "migrate down", sqlstore.Down(to))
 }
 
@@ -95,15 +90,15 @@ func (s *migrator) migrate(ctx context.Context, op string, next sqlstore.Next) (
 		for more := true; more; {
 			err := pgx.BeginFunc(ctx, s.front, func(tx pgx.Tx) error {
 				have, err := s.lockMigrations(ctx, tx)
+				if err == nil {
+					err = sqlstore.CheckKnown(op, steps(), have)
+				}
 				if err != nil {
 					return err
 				}
 				var step sqlstore.Step
 				var sql string
 				if step, sql, more = next(steps(), have); !more {
-					if len(sqlstore.Missing(steps(), have)) == 0 {
-						return sqlstore.CheckVersion(op, steps(), have) // a newer program was here
-					}
 					return nil
 				}
 				m, err := s.migrateStep(ctx, tx, step, sql)
@@ -150,7 +145,10 @@ func (s *migrator) migrateStep(ctx context.Context, tx pgx.Tx, step sqlstore.Ste
 	sql string) (store.Migration, error) {
 	m := store.Migration{Version: step.Version, Name: step.Name}
 	script := s.named(sql)
-	if step.Version == 1 && sql != step.Down {
+	switch {
+	case step.Version == 1 && sql == step.Down:
+		script = s.named(dropOutbox) + ";" + script
+	case step.Version == 1:
 		script += s.sendScript()
 	}
 	if _, err := tx.Conn().PgConn().Exec(ctx, script).ReadAll(); err != nil {

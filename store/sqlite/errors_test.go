@@ -90,12 +90,18 @@ func TestSchemaIsChecked(t *testing.T) {
 		_, err := Open(t.Context(), c)
 		says(t, err, store.ErrSchema, "newer version")
 	}
+	steps, err := s.Migrations(t.Context())
+	if must(t, err); len(steps) < 2 || !steps[len(steps)-1].Newer || steps[0].Newer {
+		t.Errorf("migrations: %+v", steps)
+	}
+	_, err = s.MigrateDown(t.Context(), 0)
+	says(t, err, store.ErrSchema, "newer version")
 	must(t, put()) // who runs beside a newer schema goes on
 	if _, err := raw.Exec("DELETE FROM pawl_migration WHERE version = 99; DROP TABLE pawl_msg"); err != nil {
 		t.Fatal(err)
 	}
 	says(t, put(), store.ErrSchema, "migrate up")
-	_, err := s.Get(t.Context(), "x")
+	_, err = s.Get(t.Context(), "x")
 	says(t, err, store.ErrSchema, "migrate up")
 }
 

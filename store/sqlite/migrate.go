@@ -154,11 +154,6 @@ func (w *writer) migrateUp() ([]store.Migration, error) {
 // migrateDown takes back the newest steps. After the last the file is as it was
 // before there was a store in it.
 func (w *writer) migrateDown(to int) ([]store.Migration, error) {
-	if to < 1 {
-		if err := w.conn.script(dropOutbox); err != nil {
-			return nil, err
-		}
-	}
 	return w.stepAll(sqlstore.Down(to))
 }
 
@@ -192,8 +187,8 @@ func (w *writer) step(next sqlstore.Next) (m store.Migration, err error) {
 	if err != nil {
 		return m, err
 	}
-	if n := len(have); n > 0 && have[n-1].Version > len(steps()) {
-		return m, sqlstore.CheckVersion("migrate "+w.cfg.Path, steps(), have)
+	if err := sqlstore.CheckKnown("migrate "+w.cfg.Path, steps(), have); err != nil {
+		return m, err
 	}
 	if err := haveTables(w.conn, "open "+w.cfg.Path, have); err != nil {
 		return m, err
@@ -210,6 +205,9 @@ func (w *writer) step(next sqlstore.Next) (m store.Migration, err error) {
 // apply runs the statements of a step, and records that it is applied, or is not any more.
 func (w *writer) apply(step sqlstore.Step, sql string) (m store.Migration, err error) {
 	m = store.Migration{Version: step.Version, Name: step.Name}
+	if step.Version == 1 && sql == step.Down {
+		sql = dropOutbox + ";" + sql
+	}
 	if err := w.conn.script(sql); err != nil {
 		return m, err
 	}

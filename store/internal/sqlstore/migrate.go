@@ -86,7 +86,7 @@ func Down(to int) Next {
 	}
 }
 
-// Status says of every step whether it is applied, given what is.
+// Status says of every step whether it is applied, given what is, and adds those of a newer program.
 func Status(steps []Step, applied []store.Migration) []store.Migration {
 	all := make([]store.Migration, len(steps))
 	for i, s := range steps {
@@ -95,6 +95,12 @@ func Status(steps []Step, applied []store.Migration) []store.Migration {
 			if a.Version == s.Version {
 				all[i].AppliedAt = a.AppliedAt
 			}
+		}
+	}
+	for _, a := range applied {
+		if a.Version > len(steps) {
+			a.Newer = true
+			all = append(all, a)
 		}
 	}
 	return all
@@ -122,23 +128,34 @@ func has(applied []store.Migration, version int) bool {
 // error, of code [store.ErrSchema], says whether to migrate or to use a newer
 // program.
 func CheckVersion(op string, steps []Step, applied []store.Migration) error {
-	newest := 0
-	for _, a := range applied {
-		newest = max(newest, a.Version)
+	if err := CheckKnown(op, steps, applied); err != nil {
+		return err
 	}
-	switch known := len(steps); {
-	case newest > known:
+	if len(Missing(steps, applied)) > 0 {
 		return &store.Error{
 			Op: op, Code: store.ErrSchema,
-			Err:  fmt.Errorf("it is at version %d, this program knows versions up to %d", newest, known),
-			Hint: "use a newer version of this program; every process on this store must know its schema",
-		}
-	case len(Missing(steps, applied)) > 0:
-		return &store.Error{
-			Op: op, Code: store.ErrSchema,
-			Err:  fmt.Errorf("it is at version %d, this program needs version %d", newest, known),
+			Err:  fmt.Errorf("it is at version %d, this program needs version %d", newest(applied), len(steps)),
 			Hint: "migrate the store: `pawl migrate up`, or AutoMigrate in Go",
 		}
 	}
 	return nil
+}
+
+// CheckKnown returns an error, of code [store.ErrSchema], if a newer program has applied steps.
+func CheckKnown(op string, steps []Step, applied []store.Migration) error {
+	if at := newest(applied); at > len(steps) {
+		return &store.Error{
+			Op: op, Code: store.ErrSchema,
+			Err:  fmt.Errorf("it is at version %d, this program knows versions up to %d", at, len(steps)),
+			Hint: "use a newer version of this program; every process on this store must know its schema",
+		}
+	}
+	return nil
+}
+
+func newest(applied []store.Migration) (version int) {
+	for _, a := range applied {
+		version = max(version, a.Version)
+	}
+	return version
 }
