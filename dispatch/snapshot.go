@@ -112,7 +112,7 @@ func (d *watcher) Ready() error {
 	case d.phase != working:
 		return errors.New("draining or stopped")
 	case d.zombies > d.cfg.MaxZombies:
-		return fmt.Errorf("%d handlers outlived their deadline; at most %d may", d.zombies, d.cfg.MaxZombies)
+		return fmt.Errorf("too many handlers outlived their deadline: %d; at most %d may", d.zombies, d.cfg.MaxZombies)
 	case errors.Is(err, store.ErrLost):
 		return err
 	case outage > unreadyAfter:

@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/open"
@@ -201,7 +201,7 @@ would not start there, because a topic with messages keeps its order.`,
 			faults := len(problems.Faults())
 			if faults > 0 {
 				return &problem{code: exitUsage, what: fmt.Sprintf("%s is not right", src.Path),
-					err:  fmt.Errorf("it has %s, see above", counted(faults, "problem")),
+					err:  fmt.Errorf("it has %s, see above", operate.Counted(faults, "problem")),
 					next: "correct it; docs/configuration.md has all keys"}
 			}
 			if refused != nil {
@@ -209,10 +209,10 @@ would not start there, because a topic with messages keeps its order.`,
 			}
 			warned := ""
 			if n := len(problems); n > 0 {
-				warned = "; " + counted(n, "warning") + ", see above"
+				warned = "; " + operate.Counted(n, "warning") + ", see above"
 			}
-			s.note("%s is right: %s, %s%s", src.Path, counted(len(loaded.Topics), "topic"),
-				counted(len(loaded.Overrides), "override"), warned)
+			s.note("%s is right: %s, %s%s", src.Path, operate.Counted(len(loaded.Topics), "topic"),
+				operate.Counted(len(loaded.Overrides), "override"), warned)
 			return nil
 		},
 	}
@@ -254,13 +254,6 @@ func noFile() error {
 	return &problem{code: exitUsage, what: "there is no configuration",
 		err:  fmt.Errorf("there is no %s in this folder", config.DefaultFile),
 		next: "name one with --config FILE; docs/configuration.md has all keys, deploy/pawl.yaml is a sample"}
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
 }
 
 // printProblems prints them as what was asked for: they are what a check finds.

@@ -203,11 +203,11 @@ func (s *session) checkLetters(ctx context.Context, r io.Reader, skipBad bool) e
 		bad = append(bad, fmt.Errorf("… and %d more", n-20))
 	case n == 0 || skipBad:
 		if s.dryRun {
-			s.note("would import %s", counted(int(good.Imported), "dead letter"))
+			s.note("would import %s", operate.Counted(good.Imported, "dead letter"))
 		}
 		return nil
 	}
-	return &problem{code: exitUsage, what: "nothing is imported: " + pipeline.Some(n, "line is no dead letter", "lines are not dead letters"),
+	return &problem{code: exitUsage, what: "nothing is imported: " + operate.Counted(n, "line is no dead letter", "lines are not dead letters"),
 		err:  errors.Join(bad...),
 		next: "correct them, or add --skip-bad"}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/cli/manual"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 // docs is `pawl docs`, which writes what docs/cli and the man pages are made of. It is
@@ -48,6 +49,6 @@ func (s *session) writePages(c *cobra.Command, dir string, form func(*manual.Pag
 	if err != nil {
 		return &problem{what: "cannot write the reference", err: err, next: "name a folder that you may write to"}
 	}
-	s.note("%s in %s", counted(len(pages), "page"), dir)
+	s.note("%s in %s", operate.Counted(len(pages), "page"), dir)
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/doctor"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/internal/terminal"
 	"github.com/pawl-dev/pawl/pipeline"
@@ -61,15 +62,15 @@ func (s *session) configFinding() doctor.Finding {
 	if err == nil && src.Path != "" {
 		var c *config.Config
 		if c, err = s.load(src); err == nil {
-			f.Detail = fmt.Sprintf("%s: %s, %s", src.Path, counted(len(c.Topics), "topic"),
-				counted(len(c.Overrides), "override"))
+			f.Detail = fmt.Sprintf("%s: %s, %s", src.Path, operate.Counted(len(c.Topics), "topic"),
+				operate.Counted(len(c.Overrides), "override"))
 		}
 	}
 	if err != nil {
 		f.Verdict, f.Detail, f.Fix = doctor.Ill, err.Error(), "run `pawl config check`, and correct what it finds"
 		f.Runbook = "PawlConfigNotReloaded"
 		if problems, ok := errors.AsType[config.Problems](err); ok {
-			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, counted(len(problems.Faults()), "problem"),
+			f.Detail = fmt.Sprintf("%s has %s; the first: %s", src.Path, operate.Counted(len(problems.Faults()), "problem"),
 				problems.Faults()[0].String())
 		}
 	}

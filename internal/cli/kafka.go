@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/cluster"
+	"github.com/pawl-dev/pawl/internal/operate"
 )
 
 func (s *session) kafkaCommand() *cobra.Command {
@@ -56,7 +57,7 @@ is wrong.`,
 				return err
 			}
 			if len(h.Faults) > 0 {
-				return &problem{code: exitFound, what: counted(len(h.Faults), "problem"),
+				return &problem{code: exitFound, what: operate.Counted(len(h.Faults), "problem"),
 					next: "docs/runbook has a page for most of them"}
 			}
 			return nil

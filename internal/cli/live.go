@@ -167,7 +167,7 @@ func planLive(found []store.Record) *livePlan {
 // agreed asks whether to carry a plan out. In a dry run it prints the plan instead, and nothing is agreed.
 func (s *session) agreed(verb, from string, p *livePlan, ask bool) (bool, error) {
 	if ask && !s.dryRun && p.Count > 0 {
-		err := s.confirm("%s %s%s; the oldest was appended at %s", verb, counted(int(p.Count), "message"), from,
+		err := s.confirm("%s %s%s; the oldest was appended at %s", verb, operate.Counted(p.Count, "message"), from,
 			when(p.Oldest.EnqueuedAt))
 		return err == nil, err
 	}
@@ -175,7 +175,7 @@ func (s *session) agreed(verb, from string, p *livePlan, ask bool) (bool, error)
 		return true, nil
 	}
 	return false, s.one(p, func(w io.Writer) {
-		fmt.Fprintf(w, "would %s %s\n", verb, counted(int(p.Count), "message"))
+		fmt.Fprintf(w, "would %s %s\n", verb, operate.Counted(p.Count, "message"))
 		for _, t := range p.Topics {
 			fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))
 		}

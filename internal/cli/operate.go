@@ -74,7 +74,7 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 		}
 	}
 	if o.kind == operate.KindDiscard && plan.Count > 0 || plan.Count > many {
-		what := fmt.Sprintf("%s %s", o.kind, counted(int(plan.Count), "dead letter"))
+		what := fmt.Sprintf("%s %s", o.kind, operate.Counted(plan.Count, "dead letter"))
 		switch {
 		case o.kind == operate.KindDiscard:
 			what += " for good"
@@ -117,7 +117,7 @@ func (s *session) carryOut(ctx context.Context, ops *operate.Operations, op *ope
 	if op.Rate > 0 {
 		pace = fmt.Sprintf(", at most %g a second", op.Rate)
 	}
-	s.note("operation %s: %s of %s%s", op.ID, op.Kind, counted(int(op.Planned), "dead letter"), pace)
+	s.note("operation %s: %s of %s%s", op.ID, op.Kind, operate.Counted(op.Planned, "dead letter"), pace)
 	p := s.progress("dead letters")
 	r := &operate.Runner{Operations: ops, Who: s.who(), Progress: p.At}
 	err := r.Run(ctx, op)
@@ -192,7 +192,7 @@ func mixedUp(ctx context.Context, d store.DeadLetters, sel operate.Selection, pl
 
 // describePlan tells what would be done.
 func describePlan(w io.Writer, p *operate.Plan, verb string) {
-	fmt.Fprintf(w, "would %s %s\n", verb, counted(int(p.Count), "dead letter"))
+	fmt.Fprintf(w, "would %s %s\n", verb, operate.Counted(p.Count, "dead letter"))
 	for _, t := range p.Topics {
 		fmt.Fprintf(w, "  %d of topic %s\n", t.Count, oneLine(t.Topic))
 	}

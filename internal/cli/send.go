@@ -14,9 +14,9 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/lines"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/send"
 	"github.com/pawl-dev/pawl/open"
-	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -396,7 +396,7 @@ func (s *session) sent(sent send.Sent, err error) error {
 		}
 	case sent.Skipped > 0:
 		return &problem{
-			code: exitPartly, what: pipeline.Some(sent.Skipped, "line was", "lines were") + " skipped",
+			code: exitPartly, what: operate.Counted(sent.Skipped, "line was", "lines were") + " skipped",
 			err:  errors.New("they are not messages, or the store refuses them; see above"),
 			next: "correct these lines and send them",
 		}

@@ -378,7 +378,7 @@ func (s *session) removeTopic(c *cobra.Command, remover store.Topics, name strin
 		return s.one(r, func(w io.Writer) {
 			fmt.Fprintf(w, "topic %s %s", oneLine(name), what)
 			if r.Cancelled+r.Purged > 0 {
-				fmt.Fprintf(w, ", with %s and %s", counted(int(r.Cancelled), "message"), counted(int(r.Purged), "dead letter"))
+				fmt.Fprintf(w, ", with %s and %s", operate.Counted(r.Cancelled, "message"), operate.Counted(r.Purged, "dead letter"))
 			}
 			fmt.Fprintln(w)
 		})

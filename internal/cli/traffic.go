@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/migrate"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
@@ -156,7 +157,7 @@ func (s *session) printTraffic(ctx context.Context, t *migrate.Traffic, topics [
 		return err
 	}
 	if len(problems) > 0 {
-		return &problem{code: exitFound, what: counted(len(problems), "problem"),
+		return &problem{code: exitFound, what: operate.Counted(len(problems), "problem"),
 			err:  errors.New(strings.Join(problems, "\n")),
 			next: "see docs/traffic.md; `pawl traffic compare TOPIC` names messages"}
 	}
@@ -205,7 +206,7 @@ consumes nothing.`,
 				return err
 			}
 			if found > 0 {
-				return &problem{code: exitFound, what: counted(int(found), "difference"),
+				return &problem{code: exitFound, what: operate.Counted(found, "difference"),
 					err:  errors.New(strings.Join(named, "\n")),
 					next: "nothing is lost: the old store has them, and its workers process them; docs/traffic.md explains where differences come from"}
 			}

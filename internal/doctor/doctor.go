@@ -371,7 +371,7 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 	}
 	if t.Dead > 0 {
 		d.tell("PawlDeadLetters", check, Worth, "pawl dead ls --topic "+t.Name+" --group-by fingerprint",
-			"%d dead letter%s", t.Dead, plural(t.Dead))
+			"%s", operate.Counted(t.Dead, "dead letter"))
 	}
 	if served == nil && t.Waiting > 0 && t.Leased == 0 && len(d.found) == before {
 		d.say(check, Unknown, "", "%d waiting; whether a worker serves the topic is unknown", t.Waiting)
@@ -380,14 +380,6 @@ func (d *Doctor) topic(ctx context.Context, s store.Store, t *store.TopicStats, 
 		d.say(check, Well, "", "%d waiting, %d delayed, %d leased, no dead letters", t.Waiting, t.Delayed,
 			t.Leased)
 	}
-}
-
-// plural ends the noun of n.
-func plural(n int64) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
 
 // workers looks at who is there, and returns the topics that somebody carries out; nil
@@ -433,7 +425,7 @@ func (d *Doctor) workers(ctx context.Context, s store.Store) map[string]bool {
 	case zombies > 0:
 		d.tell("PawlZombies", check, Worth,
 			"find out why these handlers ignore their context; until they return, they use memory and CPU",
-			"%d handlers outlived their deadline", zombies)
+			"%s", operate.Counted(zombies, "handler outlived its deadline", "handlers outlived their deadline"))
 	case gone > 0:
 		d.tell("PawlDown", check, Worth,
 			"nothing, if you stopped them; what they held is claimed again when its lease ends. Otherwise look at their logs",

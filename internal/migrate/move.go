@@ -164,8 +164,8 @@ func (t *Traffic) unpaused(ctx context.Context, p *mirror.Plan, topics store.Top
 
 func differ(c *Comparison) error {
 	return &store.Error{Op: "topic " + c.Topic, Code: store.ErrConflict,
-		Err: fmt.Errorf("%d messages are missing, %d out of order, %d different", c.Missing, c.Disordered,
-			c.Different),
+		Err: fmt.Errorf("%s missing, %d out of order, %d different", operate.Counted(c.Missing, "message is", "messages are"),
+			c.Disordered, c.Different),
 		Hint: "see `pawl traffic compare " + c.Topic + "`; what the old store has done does not count any more"}
 }
 

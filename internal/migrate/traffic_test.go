@@ -244,7 +244,7 @@ func TestCutOverWaits(t *testing.T) {
 		r.copies()
 		r.append(r.old, letter("missing", 1))
 		_, err := r.traffic.CutOver(t.Context(), "mail", Moving{Calm: time.Second, Timeout: 5 * time.Second})
-		if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "1 messages are missing") {
+		if !errors.Is(err, store.ErrConflict) || !strings.Contains(err.Error(), "1 message is missing") {
 			t.Errorf("with a difference: %v", err)
 		}
 		r.work()

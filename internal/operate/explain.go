@@ -170,11 +170,15 @@ func Because(reason string) string {
 	return ": " + reason
 }
 
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
+// Counted says how many there are of something; many is its plural, if that is not made with an s.
+func Counted[N int | int64](n N, one string, many ...string) string {
+	switch {
+	case n == 1:
+		return "1 " + one
+	case len(many) > 0:
+		return fmt.Sprint(n, " ", many[0])
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprint(n, " ", one, "s")
 }
 
 // UTC is a moment in a sentence.
@@ -188,7 +192,7 @@ func (x *explaining) delayed(ctx context.Context, t store.Topics) error {
 		x.say(SituationRetrying, last.EndedAt,
 			"it was throttled for the %d. time since %s%s: %s; rule %q retries it at %s; throttling does not count as an attempt, and %s so far",
 			r.Throttles, UTC(r.ThrottledSince), ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore),
-			counted(r.Attempts, "failed attempt"))
+			Counted(r.Attempts, "failed attempt"))
 	case last != nil && last.NextAt.Equal(r.NotBefore):
 		x.say(SituationRetrying, last.EndedAt, "attempt %d failed%s: %s; rule %q retries it at %s",
 			last.Attempt, ofKind(last.Kind), last.Error, last.Rule, UTC(r.NotBefore))

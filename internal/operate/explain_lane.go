@@ -139,7 +139,7 @@ const usualLease = 30 * time.Second
 // suspected says how a message is carried out that may have killed its workers.
 func (x *explaining) suspected(ctx context.Context, topic *store.TopicStats, visible time.Time) {
 	r := x.record
-	died := counted(r.Rescues, "worker") + " died, or lost the lease, while processing it"
+	died := Counted(r.Rescues, "worker") + " died, or lost the lease, while processing it"
 	if !store.Solitary(r.Rescues) {
 		x.say(SituationSuspect, visible,
 			"%s; so a worker processes only a few like it at a time, alongside other work, and after %d more deaths it is processed alone",

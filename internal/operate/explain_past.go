@@ -207,7 +207,7 @@ func (x *explaining) dead(ctx context.Context) {
 		rule = fmt.Sprintf("; rule %q decided that", last.Rule)
 	}
 	x.say(SituationDead, r.DeadAt, "it is a dead letter%s, after %s%s: %s%s", ofKind(string(r.Kind)),
-		counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
+		Counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
 	x.then(time.Time{}, "nothing by itself; to read it: pawl dead show "+x.ID+", to try again: pawl dead replay "+x.ID)
 	if by := r.Resolved; by != nil {
 		x.Why += fmt.Sprintf("; %s resolved it at %s%s", by.By, UTC(by.At), Because(by.Note))
@@ -261,7 +261,7 @@ func (x *explaining) acked(ctx context.Context, t store.Topics) error {
 		return nil
 	}
 	x.say(SituationRetained, r.AckedAt, "it was acked at %s, after %s; its topic keeps it for a while", UTC(r.AckedAt),
-		counted(r.Attempts, "failed attempt"))
+		Counted(r.Attempts, "failed attempt"))
 	x.then(time.Time{}, "nothing; its topic removes it when the retention time is over")
 	topic, err := t.Topic(ctx, r.Topic)
 	if err != nil || topic.Retain <= 0 {

@@ -255,3 +255,14 @@ func TestExplain(t *testing.T) {
 		})
 	}
 }
+
+func TestCounted(t *testing.T) {
+	for got, want := range map[string]string{
+		Counted(1, "message"): "1 message", Counted(int64(0), "message"): "0 messages",
+		Counted(1, "line is", "lines are"): "1 line is", Counted(2, "line is", "lines are"): "2 lines are",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -136,8 +136,8 @@ func Unused(ctx context.Context, s store.Store, topics store.Topics, name string
 			"%d messages are leased by workers", st.Leased)
 	case !force && st.Waiting+st.Delayed+st.Dead+st.Resolved > 0:
 		return nil, refuse("let workers empty it, or add --force to remove them, too",
-			"it has %s and %s", counted(int(st.Waiting+st.Delayed), "message"),
-			counted(int(st.Dead+st.Resolved), "dead letter"))
+			"it has %s and %s", Counted(st.Waiting+st.Delayed, "message"),
+			Counted(st.Dead+st.Resolved, "dead letter"))
 	}
 	return st, nil
 }
