@@ -129,14 +129,7 @@ type stepInfo struct {
 	Version   int        `json:"version"`
 	Name      string     `json:"name"`
 	AppliedAt *time.Time `json:"applied_at"`
-}
-
-func formStep(m store.Migration) stepInfo {
-	info := stepInfo{Version: m.Version, Name: m.Name}
-	if !m.AppliedAt.IsZero() {
-		info.AppliedAt = new(m.AppliedAt.UTC())
-	}
-	return info
+	Newer     bool       `json:"newer,omitempty"` // this program does not know it
 }
 
 // migrator opens the store whatever its schema is; look leaves that as it is.
@@ -251,9 +244,7 @@ func (s *session) migrateGrants() *cobra.Command {
 			if err != nil {
 				return cannot(err, "print grants")
 			}
-			for _, line := range lines {
-				_, _ = fmt.Fprintln(s.out, line) // the error comes again with Flush
-			}
+			_, _ = fmt.Fprintln(s.out, strings.Join(lines, "\n")) // the error comes again with Flush
 			return s.out.Flush()
 		},
 	}
@@ -267,6 +258,10 @@ func (s *session) listSteps(ctx context.Context, m store.Migrator, missing bool,
 	}
 	var shown []store.Migration
 	for _, step := range steps {
+		if missing && step.Newer {
+			return &problem{exitConflict, "this program is older than the schema",
+				fmt.Errorf("it does not know version %d", step.Version), "use a newer version of it"}
+		}
 		if !missing || step.AppliedAt.IsZero() {
 			shown = append(shown, step)
 		}
@@ -277,9 +272,11 @@ func (s *session) listSteps(ctx context.Context, m store.Migrator, missing bool,
 func (s *session) printSteps(steps []store.Migration, empty string) error {
 	l := s.list(">VERSION", "NAME", "APPLIED AT")
 	for _, step := range steps {
-		info := formStep(step)
-		l.add(info, number(info.Version), info.Name,
-			cmp.Or(whenever(info.AppliedAt), "not applied"))
+		info := stepInfo{Version: step.Version, Name: step.Name, Newer: step.Newer}
+		if !step.AppliedAt.IsZero() {
+			info.AppliedAt = new(step.AppliedAt.UTC())
+		}
+		l.add(info, number(info.Version), info.Name, cmp.Or(whenever(info.AppliedAt), "not applied"))
 	}
 	return l.end("%s", empty)
 }

@@ -207,8 +207,13 @@ func brief(err error) string {
 
 func (d *Doctor) schema() bool {
 	const check = "schema"
-	if d.steps == nil {
+	if len(d.steps) == 0 {
 		return true
+	}
+	if last := d.steps[len(d.steps)-1]; last.Newer {
+		d.say(check, Ill, "use a newer version of this program", "it is at version %d, which this program does not know",
+			last.Version)
+		return false
 	}
 	missing := 0
 	for _, step := range d.steps {

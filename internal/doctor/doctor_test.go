@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"iter"
 	"net"
@@ -133,6 +134,28 @@ func TestDoctorAsksTheBrokers(t *testing.T) {
 	found = examined(t, &Doctor{Open: open.Config{URL: fakeBroker(t)}})
 	if found["store"].Verdict != Well || found["latency"].Verdict == "" || found["clock"].Verdict != Unknown {
 		t.Errorf("a broker is there: %+v", found)
+	}
+}
+
+// TestDoctorTellsANewerSchema, which was "up to date", while no other command opened the store.
+func TestDoctorTellsANewerSchema(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.Close()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("INSERT INTO pawl_migration VALUES (99, 'future', 0)"); err != nil {
+		t.Fatal(err)
+	}
+	_ = db.Close()
+	f := examined(t, &Doctor{Open: open.Config{URL: "sqlite:" + path}})["schema"]
+	if f.Verdict != Ill || !strings.Contains(f.Detail, "version 99") || !strings.Contains(f.Fix, "newer version") {
+		t.Errorf("%+v", f)
 	}
 }
 
