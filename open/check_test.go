@@ -1,10 +1,15 @@
 package open_test
 
 import (
+	"context"
+	"database/sql"
+	"errors"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/open"
 )
@@ -74,6 +79,34 @@ func TestTopicsOfTheStoreItself(t *testing.T) {
 			if (why != "") != want || (hint != "") != want {
 				t.Errorf("%s: topic %s: %q, %q", url, topic, why, hint)
 			}
+		}
+	}
+}
+
+// TestOpenReturnsWhenItIsCancelled, and does not wait until a server or a lock has taken too long: 10 seconds.
+func TestOpenReturnsWhenItIsCancelled(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	path := filepath.Join(t.TempDir(), "locked.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	db.SetMaxOpenConns(1)
+	if _, err := db.Exec("CREATE TABLE t (a); BEGIN EXCLUSIVE"); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"kafka://" + silent.Addr().String(), "sqlite:" + path} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		asked := errors.New("asked to stop")
+		time.AfterFunc(100*time.Millisecond, func() { cancel(asked) })
+		began := time.Now()
+		if _, err := open.Open(ctx, open.Config{URL: url}); !errors.Is(err, asked) || time.Since(began) > 5*time.Second {
+			t.Errorf("%s: %v after %v", url, err, time.Since(began))
 		}
 	}
 }

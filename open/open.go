@@ -156,8 +156,36 @@ func Ranks(storeURL string) bool {
 }
 
 // Open opens the store that a URL names, with what its options put around it. The
-// context bounds the opening only.
+// context bounds the opening only. When it is cancelled, Open returns at once: what waits
+// for a server, or for a lock, ends in the background.
 func Open(ctx context.Context, c Config) (store.Store, error) {
+	type result struct {
+		s   store.Store
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := openURL(ctx, c)
+		done <- result{s, err}
+	}()
+	select {
+	case r := <-done:
+		return r.s, r.err
+	case <-ctx.Done():
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) { // the store says more about what took so long
+		r := <-done
+		return r.s, r.err
+	}
+	go func() {
+		if r := <-done; r.err == nil {
+			_ = r.s.Close()
+		}
+	}()
+	return nil, fmt.Errorf("open: %w", context.Cause(ctx))
+}
+
+func openURL(ctx context.Context, c Config) (store.Store, error) {
 	if err := Check(c.URL); err != nil {
 		return nil, err
 	}

@@ -211,7 +211,7 @@ func (r redacting) Write(b []byte) (int, error) {
 // runWork works and tells what was done.
 func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	opened, err := s.openOrMake(ctx)
-	if err != nil {
+	if err != nil && ctx.Err() == nil {
 		return err
 	}
 	c.Tracer = s.tracer
@@ -221,10 +221,15 @@ func (s *session) runWork(ctx context.Context, c serve.WorkConfig) error {
 	}
 	var done serve.Worked
 	draining := func() { s.note("draining; a second signal ends at once") }
-	err = s.runUntilDrained(ctx, draining, func() (err error) {
-		done, err = serve.Work(ctx, opened, c)
-		return err
-	})
+	if err != nil { // it was asked to stop
+		s.note("stopped before the store could be reached")
+		err = nil
+	} else {
+		err = s.runUntilDrained(ctx, draining, func() (err error) {
+			done, err = serve.Work(ctx, opened, c)
+			return err
+		})
+	}
 	if err == nil && c.UntilEmpty && ctx.Err() != nil || errors.Is(err, dispatch.ErrAsked) {
 		err = &problem{code: exitUnfinished, what: "the topics may not be empty", err: ErrInterrupted,
 			next: "run it again: it goes on where this one stopped"}
