@@ -132,12 +132,12 @@ func TestNamedByForm(t *testing.T) {
 	answer, body = post("/schedules/nightly/backfill", url.Values{"t:since": {"2026-01-01T00:00:00Z"},
 		"t:until": {"2026-02-01T00:00:00Z"}, "b:dry_run": {"true"}})
 	if answer.StatusCode != http.StatusOK || !strings.Contains(body, "<li>2026-01-02T00:00:00Z</li>") ||
-		!strings.Contains(body, "It would send 31 messages:") || !strings.Contains(body, "and 11 more") {
+		!strings.Contains(body, "Messages that it would send: 31") || !strings.Contains(body, "and 11 more") {
 		t.Errorf("a dry run: %d\n%s", answer.StatusCode, body)
 	}
 	answer, body = post("/schedules/nightly/backfill", url.Values{"t:since": {"2d"}, "t:until": {"0s"},
 		"b:dry_run": {"true"}})
-	if !strings.Contains(body, "It would send 2 messages:") {
+	if !strings.Contains(body, "Messages that it would send: 2") {
 		t.Errorf("of the last two days: %d\n%s", answer.StatusCode, body)
 	}
 	if page := r.get(secretOf(api.Viewer), "/console/schedules/nightly"); !strings.Contains(page, "@daily") ||
