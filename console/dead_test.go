@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -79,5 +80,37 @@ func TestMessagesAreFoundByID(t *testing.T) {
 	answer, _ := r.do(r.as(secretOf(api.Viewer), http.MethodGet, "/console/messages?topic=&q="+id, nil))
 	if to := answer.Header.Get("Location"); to != "/console/messages/"+id {
 		t.Errorf("%d %q", answer.StatusCode, to)
+	}
+}
+
+// TestThePageOfAReplayFollowsIt: figures of topics may change no more when its state does.
+func TestThePageOfAReplayFollowsIt(t *testing.T) {
+	r := newRig(t, nil)
+	letters, _ := store.As[store.DeadLetters](r.store)
+	for i := range 3 {
+		if refused, err := letters.Import(t.Context(), store.Record{Message: pawl.Message{ID: fmt.Sprint("m", i),
+			Topic: "sms"}, State: store.IsDead, EnqueuedAt: time.Now(), DeadAt: time.Now(),
+			Fingerprint: "f"}); err != nil || len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+	}
+	_, plan := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/plan", url.Values{"kind": {"replay"},
+		"s:filter.topic": {"sms"}, "n:rate": {"0.01"}, "s:reason": {"because"}}))
+	_, id, _ := strings.Cut(plan, `name="plan" value="`)
+	id, _, _ = strings.Cut(id, `"`)
+	answer, _ := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/run",
+		url.Values{"kind": {"replay"}, "plan": {id}}))
+	to := answer.Header.Get("Location")
+	const follows = `hx-trigger="every 2s"`
+	if page := r.get(secretOf(api.Viewer), to); !strings.Contains(page, follows) {
+		t.Errorf("a replay that runs:\n%s", page)
+	}
+	cancel := "/console/do/v1" + strings.TrimPrefix(to, "/console") + "/cancel"
+	r.do(r.as(secretOf(api.Operator), http.MethodPost, cancel, nil))
+	for end := time.Now().Add(time.Minute); strings.Contains(r.get(secretOf(api.Viewer), to), follows); {
+		if time.Now().After(end) {
+			t.Fatal("a replay that was cancelled is followed")
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
