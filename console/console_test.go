@@ -339,11 +339,13 @@ func TestOverviewSaysEachFindingOnce(t *testing.T) {
 	r.shops[0].checkup.verdict = []diagnosis{
 		{Check: "topic mail", Detail: "paused by ops", Runbook: "PawlTopicPaused"},
 		{Check: "topic mail", Detail: "one key", Runbook: "PawlHotKey", Message: "m1"},
+		{Check: "topic sms", Detail: "7 dead letters", Runbook: "PawlDeadLetters"},
 		{Check: "disk", Detail: "full"},
 	}
 	page := r.get(secretOf(api.Operator), "/console/")
 	for text, times := range map[string]int{"paused by ops": 1, "topic mail: one key": 1, "disk: full": 1,
-		"/runbook/PawlHotKey": 1, `href="/console/messages/m1">topic mail: one key`: 1} {
+		"/runbook/PawlHotKey": 1, `href="/console/messages/m1">topic mail: one key`: 1,
+		`href="/console/dead?topic=sms">topic sms: 7 dead letters`: 1} {
 		if n := strings.Count(page, text); n != times {
 			t.Errorf("%q is there %d times", text, n)
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -20,15 +21,19 @@ type diagnosis struct {
 	Message string `json:"message"`
 }
 
-// Link is what it is about: a message, a topic, or nothing that has a page.
+// Link is what it is about: a message, dead letters of a topic, a topic, or nothing that has a page.
 func (f *diagnosis) Link(v *view) string {
-	if f.Message != "" {
+	topic, ok := strings.CutPrefix(f.Check, "topic ")
+	switch {
+	case f.Message != "":
 		return v.URL("/messages/%s", f.Message)
-	}
-	if topic, ok := strings.CutPrefix(f.Check, "topic "); ok {
+	case ok && f.Runbook == "PawlDeadLetters":
+		return v.URL("/dead") + "?" + url.Values{"topic": {topic}}.Encode()
+	case ok:
 		return v.URL("/topics/%s", topic)
+	default:
+		return ""
 	}
-	return ""
 }
 
 func doctorPage(v *view) (any, error) {
