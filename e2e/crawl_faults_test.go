@@ -31,8 +31,8 @@ func crawling() map[string]fault {
 			s := httptest.NewServer(http.HandlerFunc(site))
 			in.Cleanup(s.Close)
 			in.fill["TOPIC"] = "shop.request"
-			in.write("pawl.yaml", fmt.Sprintf("pipelines: {shop: {kind: crawl, allow_private: true, seeds: ['%s', '%s']}}\n",
-				s.URL+"/private", s.URL+"/busy"))
+			in.write("pawl.yaml", fmt.Sprintf("pipelines: {shop: {kind: crawl, allow_private: true, seeds: ['%s', '%s'],\n"+
+				"fields: {price: {css: .price, required: true}}}}\n", s.URL+"/private", s.URL+"/busy"))
 			in.start()
 			for _, state := range []string{"dead", "delayed"} {
 				counted := fmt.Sprintf(`'pawl_queue_messages{state="%s",topic="shop.request"} 1'`, state)

@@ -61,7 +61,8 @@ func drills() map[string]drill {
 		"crawl": {fault: also(refused, func(in *incident) {
 			refused.mend(in)
 			in.until(metric(in, "pawl_deliveries_settled_total"), `verdict="ack"`)
-		}), but: []string{"Failures that were passed over"}},
+			in.until(metric(in, "pawl_failures_ignored_total"), "shop") // the page has no price
+		})},
 	}
 }
 
