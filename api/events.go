@@ -47,14 +47,17 @@ func (x *exchange) events() error {
 		var err error
 		select {
 		case e := <-watcher.Events():
-			if now := watcher.Missed(); now != missed {
+			err = x.mayFollow()
+			if now := watcher.Missed(); err == nil && now != missed {
 				missed, err = now, x.say("event: gap\ndata: {}\n\n")
 			}
 			if err == nil {
 				err = x.tell(&e)
 			}
 		case <-tick.C:
-			err = x.say(": \n\n")
+			if err = x.mayFollow(); err == nil {
+				err = x.say(": \n\n")
+			}
 		case <-x.r.Context().Done():
 			return nil
 		case <-x.api.waits.Done():
@@ -64,6 +67,17 @@ func (x *exchange) events() error {
 			return nil
 		}
 	}
+}
+
+// mayFollow refuses who may no longer read: the token may be gone since, or of less.
+func (x *exchange) mayFollow() error {
+	if err := x.api.admit(x); err != nil {
+		return err
+	}
+	if x.caller.may&doRead == 0 {
+		return forbidden(x.caller.name + " may not do this")
+	}
+	return x.needWhole()
 }
 
 // replay tells what came after the last event that the client knows.

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -188,6 +190,41 @@ func TestEvents(t *testing.T) {
 	}
 	next(follow("other-1"), "event: gap")
 	next(follow(boot+"-0"), "event: gap")
+}
+
+// TestEventsEndWithTheToken: who may no longer read is told of nothing more.
+func TestEventsEndWithTheToken(t *testing.T) {
+	board := observe.NewBoard(2)
+	old := api.Access{Tokens: []api.Token{{Name: "vera", Secret: "secret-1", Role: api.Viewer}}}
+	for name, now := range map[string]api.Access{
+		"gone":     {Tokens: []api.Token{{Name: "other", Secret: "secret-2", Role: api.Viewer}}},
+		"changed":  {Tokens: []api.Token{{Name: "vera", Secret: "secret-2", Role: api.Viewer}}},
+		"of less":  {Tokens: []api.Token{{Name: "vera", Secret: "secret-1", Role: api.Producer}}},
+		"narrowed": {Tokens: []api.Token{{Name: "vera", Secret: "secret-1", Role: api.Viewer, Topics: []string{"mail"}}}},
+	} {
+		a, err := api.New(openStore(t, "memory:"), api.Config{Board: board, Access: old})
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := httptest.NewServer(a)
+		q, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, served.URL+"/v1/events", nil)
+		q.Header.Set("Authorization", "Bearer secret-1")
+		r, err := http.DefaultClient.Do(q)
+		if err != nil || r.StatusCode != http.StatusOK {
+			t.Fatal(r, err)
+		}
+		if err := a.SetAccess(now); err != nil {
+			t.Fatal(err)
+		}
+		_ = board.Consume(observe.Envelope{ID: "e", Seq: 1, Type: "SystemHealth"})
+		time.AfterFunc(time.Second, a.EndWaits) // in case that it goes on
+		if text, err := io.ReadAll(r.Body); err != nil || strings.Contains(string(text), "SystemHealth") {
+			t.Errorf("%s: %v: it was told %q", name, err, text)
+		}
+		_ = r.Body.Close()
+		served.Close()
+		a.Close()
+	}
 }
 
 // told keeps the events of deliveries.
