@@ -194,7 +194,10 @@ func TestNothingIsOutsideOfTheConsole(t *testing.T) {
 	r := newRig(t, nil)
 	for _, path := range []string{"/console/static/../console.go", "/console/static/..%2fconsole.go",
 		"/console/static/%2e%2e/static.go", "/console/../v1/topics", "/console/do/v1/../../v1/topics", "/console/static/",
-		"/console/do/v1/lease", "/etc/passwd", "/console/@nowhere/"} {
+		"/console/do/v1/lease", "/etc/passwd", "/console/@nowhere/", "/console/runbook/..%2f..%2fguarantees",
+		"/console/runbook/%2e%2e%2f%2e%2e%2fguarantees", "/console/runbook/../../guarantees", "/console/runbook/runbook.go",
+		"/console/runbook/runbook.go%00", "/console/runbook/%2fetc%2fpasswd", `/console/runbook/..\..\guarantees`,
+		`/console/static/..\console.go`, "/console/static/console.css%00", "/console/static/.", "/console/runbook/."} {
 		if answer, body := r.do(r.as(secretOf(api.Admin), http.MethodGet, path, nil)); answer.StatusCode < 300 ||
 			strings.Contains(body, "package console") {
 			t.Errorf("%s: %d", path, answer.StatusCode)
@@ -302,19 +305,53 @@ func TestPagesToGoBackTo(t *testing.T) {
 	}
 }
 
-// TestFormsAreBounded: neither a large form nor one of many fields is read.
+// TestFormsAreBounded: neither a large form nor one of many fields is read, of those who are not logged in only small
+// ones, and nobody keeps one open.
 func TestFormsAreBounded(t *testing.T) {
 	r := newRig(t, nil)
 	many := url.Values{}
 	for range maxFields + 1 {
 		many.Set("s:"+pawl.NewID(), "x")
 	}
-	for name, form := range map[string]url.Values{"large": {"s:body": {strings.Repeat("x", maxForm+1)}}, "many": many} {
-		answer, _ := r.do(r.as(secretOf(api.Admin), http.MethodPost, "/console/send", form))
-		if answer.StatusCode != http.StatusRequestEntityTooLarge {
-			t.Errorf("%s: %d", name, answer.StatusCode)
+	large := url.Values{"s:body": {strings.Repeat("x", maxForm+1)}}
+	small := url.Values{"s:topic": {"mail"}, "s:body": {strings.Repeat("x", 1<<20)}}
+	for _, length := range []int64{0, -1} { // as it is, not said
+		for _, f := range []struct {
+			who, path string
+			form      url.Values
+			want      int
+		}{
+			{secretOf(api.Admin), "/send", large, http.StatusRequestEntityTooLarge},
+			{secretOf(api.Admin), "/send", many, http.StatusRequestEntityTooLarge},
+			{secretOf(api.Admin), "/send", small, http.StatusSeeOther},
+			{"", "/send", small, http.StatusRequestEntityTooLarge},
+			{"", "/login", small, http.StatusRequestEntityTooLarge},
+			{"", "/prefer", small, http.StatusRequestEntityTooLarge},
+			{"", "/nothing", small, http.StatusRequestEntityTooLarge},
+		} {
+			q := r.as(f.who, http.MethodPost, "/console"+f.path, f.form)
+			q.ContentLength += length * (q.ContentLength + 1)
+			w := &hasty{ResponseRecorder: httptest.NewRecorder()}
+			if r.ServeHTTP(w, q); w.Code != f.want {
+				t.Errorf("%s of %q, %d bytes: %d, want %d", f.path, f.who, q.ContentLength, w.Code, f.want)
+			}
+			if n := len(w.until); n != 2 || time.Until(w.until[0]) > 2*time.Minute || !w.until[1].IsZero() {
+				t.Errorf("%s of %q may take until %v", f.path, f.who, w.until)
+			}
 		}
 	}
+}
+
+// hasty keeps until when a body was to be read.
+type hasty struct {
+	*httptest.ResponseRecorder
+
+	until []time.Time
+}
+
+func (h *hasty) SetReadDeadline(at time.Time) error {
+	h.until = append(h.until, at)
+	return nil
 }
 
 // reader is a tab that reads nothing.

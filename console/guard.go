@@ -18,7 +18,9 @@ import (
 // Bounds of what a browser may send.
 const (
 	maxForm   = 4 << 20
+	smallForm = 64 << 10 // of those who are not logged in
 	maxFields = 1000
+	formTime  = time.Minute // for sending it
 )
 
 // guard sets the headers of every answer, and refuses what no page of the console asks for. It reports whether the
@@ -45,16 +47,30 @@ func (k *Console) guard(w http.ResponseWriter, r *http.Request) bool {
 		http.Error(w, "this change was not asked for by a page of this console", http.StatusForbidden)
 		return false
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if kind := r.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/x-www-form-urlencoded") {
 		http.Error(w, "a form is sent as application/x-www-form-urlencoded", http.StatusUnsupportedMediaType)
 		return false
 	}
-	if err := r.ParseForm(); err != nil || len(r.PostForm) > maxFields {
-		http.Error(w, "the form is malformed or too large", http.StatusRequestEntityTooLarge)
+	if err := k.read(w, r); err != nil || len(r.PostForm) > maxFields {
+		http.Error(w, "the form is malformed, too large or too slow", http.StatusRequestEntityTooLarge)
 		return false
 	}
 	return true
+}
+
+// read reads a form. Large ones are for those who are logged in.
+func (k *Console) read(w http.ResponseWriter, r *http.Request) error {
+	most := int64(smallForm)
+	if r.ContentLength < 0 || r.ContentLength > smallForm {
+		if _, err := k.caller(r); err == nil {
+			most = maxForm
+		}
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(formTime))       // a server of a program may have no such thing
+	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // nor this
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+	return r.ParseForm()
 }
 
 // sameOrigin reports whether a page of the same origin made a request. Browsers tell by Sec-Fetch-Site or, from
