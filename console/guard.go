@@ -187,6 +187,7 @@ func (k *Console) logout(w http.ResponseWriter, r *http.Request) {
 // open opens the session of a link that works once.
 func (k *Console) open(w http.ResponseWriter, r *http.Request) {
 	secret := k.links.take(r.URL.Query().Get("key"), time.Now())
+	r.URL.RawQuery = "" // no page repeats it
 	session, err := k.shops[0].api.Session(r, secret, time.Now().Add(sessionFor))
 	if err != nil {
 		v := k.view(w, r, k.shops[0], &page{path: "/open"})

@@ -1,8 +1,10 @@
 package console
 
 import (
+	"bytes"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -253,4 +255,87 @@ func TestALinkOpensOnce(t *testing.T) {
 	if r.links.take(r.links.add("x", time.Now().Add(-time.Hour)), time.Now()) != "" {
 		t.Error("an old link opens")
 	}
+}
+
+// TestSecretsStayInside: no page, header, address or line of the log has a token, a session, or the key of a link, even
+// where it is sent to the wrong place.
+func TestSecretsStayInside(t *testing.T) {
+	var log lockedBuffer
+	was := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer slog.SetDefault(was)
+	r, plan := furnished(t, nil)
+	link := r.Link(secretOf(api.Admin))
+	_, key, _ := strings.Cut(link, "key=")
+	session := r.as(secretOf(api.Operator), http.MethodGet, "/console/", nil).Header.Get("Cookie")
+	session = session[strings.IndexByte(session, '=')+1:]
+	secrets := []string{secretOf(api.Admin), secretOf(api.Operator), "wrong-secret", key, session}
+	ask := func(q *http.Request) {
+		w := httptest.NewRecorder()
+		r.ServeHTTP(w, q)
+		for _, c := range w.Result().Cookies() {
+			if c.Name == sessionCookie && c.MaxAge > 0 {
+				secrets = append(secrets, c.Value)
+			}
+		}
+		w.Header().Del("Set-Cookie")
+		for _, secret := range secrets {
+			if answer := fmt.Sprint(w.Header(), w.Body); strings.Contains(answer, secret) {
+				t.Errorf("%s %s shows %s", q.Method, q.URL.Path, secret)
+			}
+		}
+	}
+	for _, token := range secrets {
+		for _, path := range []string{"/console/login", "/console/open", "/console/nothing", "/v1/topics"} {
+			ask(r.as("", http.MethodPost, path, url.Values{"token": {token}, "key": {token}, "back": {"/console/topics"}}))
+		}
+	}
+	for range 2 {
+		ask(r.as("", http.MethodGet, link, nil))
+	}
+	private, public := targets(t, r)
+	private = append(private, target{method: http.MethodPost, path: "/console/commands/x.fail",
+		form: sends["/v1/commands/{command}"]}) // it is logged
+	for _, to := range append(private, public...) {
+		if strings.HasSuffix(to.path, "/live") {
+			continue // it has no end
+		}
+		for _, given := range []string{"Bearer wrong-secret", "Bearer " + secretOf(api.Operator), "Basic wrong-secret",
+			"wrong-secret", "Bearer"} {
+			q := r.by("", &to, plan)
+			q.Header.Set("Authorization", given)
+			ask(q)
+		}
+		for _, given := range []string{session, session + "x", "x." + session, "wrong-secret"} {
+			q := r.by("", &to, plan)
+			q.AddCookie(&http.Cookie{Name: sessionCookie, Value: given})
+			ask(q)
+		}
+	}
+	for _, secret := range secrets {
+		if strings.Contains(log.String(), secret) {
+			t.Errorf("the log has %s", secret)
+		}
+	}
+	if log.String() == "" {
+		t.Error("nothing was logged: the test proves nothing")
+	}
+}
+
+// lockedBuffer takes lines of several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
 }

@@ -30,6 +30,8 @@ func someCommands() []operate.Command {
 	return []operate.Command{{Name: "x put", Changes: true, Run: run}, {Name: "x rm", Changes: true, Run: run},
 		{Name: "x ls", Run: func(context.Context, operate.CommandCall) operate.CommandAnswer {
 			return operate.CommandAnswer{Text: "no such mailbox"}
+		}}, {Name: "x fail", Changes: true, Run: func(context.Context, operate.CommandCall) operate.CommandAnswer {
+			return operate.CommandAnswer{Code: 1, Error: "it failed"}
 		}}}
 }
 
