@@ -74,7 +74,7 @@ func describeHealth(w io.Writer, h *cluster.Health) {
 	}
 	fmt.Fprintf(w, "group %s: %s, %d members\n", h.Group.Name, state, len(h.Group.Members))
 	for _, m := range h.Group.Members {
-		fmt.Fprintf(w, "  %s at %s has %d partitions\n", m.ID, m.Host, m.Partitions)
+		fmt.Fprintf(w, "  %s at %s has %d partitions\n", oneLine(m.ID), oneLine(m.Host), m.Partitions)
 	}
 	for _, t := range h.Topics {
 		fmt.Fprintf(w, "topic %s: %d partitions, %d replicas, %d dead letters\n", t.Topic, t.Partitions,
@@ -82,12 +82,12 @@ func describeHealth(w io.Writer, h *cluster.Health) {
 		for _, p := range h.Lags {
 			if p.Topic == t.Topic {
 				fmt.Fprintf(w, "  partition %-3d lag %-8d committed %-8s of %-8d %s\n", p.Partition, p.Left,
-					committed(p.Committed), p.End, p.Member)
+					committed(p.Committed), p.End, oneLine(p.Member))
 			}
 		}
 	}
 	for _, p := range h.Faults {
-		fmt.Fprintf(w, "✘ %s: %s\n", p.About, p.What)
+		fmt.Fprintf(w, "✘ %s: %s\n", oneLine(p.About), oneLine(p.What))
 	}
 	if len(h.Faults) == 0 {
 		fmt.Fprintln(w, "✔ no problems")

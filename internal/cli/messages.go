@@ -309,7 +309,7 @@ func describeBody(w io.Writer, m *operate.Message) {
 func field(w io.Writer, name, value string) {
 	if value != "" {
 		value = strings.ReplaceAll(clean(value), "\n", "\n"+strings.Repeat(" ", 14))
-		fmt.Fprintf(w, "%-13s %s\n", name, value)
+		fmt.Fprintf(w, "%-13s %s\n", clean(name), value)
 	}
 }
 

@@ -348,9 +348,8 @@ func (s *session) rows(columns []string, rows any, cells func(i int) []string) e
 	return l.end("there are none")
 }
 
-func (s *session) document(v any, text func(w io.Writer) error) error {
-	var failed error
-	err := s.one(v, func(w io.Writer) { failed = text(w) })
+func (s *session) document(v any, text func(w io.Writer) error) (failed error) {
+	err := s.one(v, func(w io.Writer) { failed = terminal.Cleaned(w, text) })
 	return errors.Join(failed, err)
 }
 

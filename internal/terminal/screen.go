@@ -83,7 +83,7 @@ func (s *Screen) wipe(text *bytes.Buffer) {
 func (s *Screen) draw(text *bytes.Buffer) {
 	columns := s.columns()
 	for i, line := range s.board {
-		line = strings.ReplaceAll(line, "\n", " ")
+		line = Clean(strings.ReplaceAll(line, "\n", " ")) // it names files and pages
 		if columns > 0 {
 			line = Cut(line, columns-1)
 		}

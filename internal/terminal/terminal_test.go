@@ -166,3 +166,12 @@ func TestBoardInANarrowerTerminal(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestBoardObeysNoName: the name of a file that is converted may hold anything.
+func TestBoardObeysNoName(t *testing.T) {
+	var out bytes.Buffer
+	NewScreen(&out, func() int { return 80 }).Show([]string{"a\x1b[2J.docx\r"})
+	if text := out.String(); !strings.Contains(text, "a\uFFFD[2J.docx\uFFFD") {
+		t.Errorf("%q", text)
+	}
+}

@@ -1,6 +1,8 @@
 package terminal
 
 import (
+	"cmp"
+	"io"
 	"strings"
 	"unicode"
 )
@@ -17,6 +19,14 @@ func Clean(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// Cleaned writes what text writes, cleaned.
+func Cleaned(w io.Writer, text func(io.Writer) error) error {
+	var b strings.Builder
+	err := text(&b)
+	_, failed := io.WriteString(w, Clean(b.String()))
+	return cmp.Or(err, failed)
 }
 
 // OneLine makes a cell of a text from outside.
