@@ -29,6 +29,10 @@ func deadPages() []page {
 // deadFilters are the parameters that select dead letters, as GET /v1/dead takes them.
 var deadFilters = []string{"topic", "key", "kind", "reason", "fingerprint", "search", "since", "until", "attr", "resolved"}
 
+// labels are what a page calls them.
+var labels = map[string]string{"topic": "Topic", "key": "Key", "kind": "Kind", "reason": "Reason", "fingerprint": "Cause",
+	"search": "Text", "since": "Since", "until": "Until", "attr": "Facts", "resolved": "resolved"}
+
 // filter are those of the address that select dead letters.
 func (v *view) filter() url.Values {
 	q := url.Values{}
@@ -128,6 +132,7 @@ type groupData struct {
 	Before  []operate.OperationState // replays of this cause
 	Solved  []operate.DeadLetter
 	Filter  url.Values
+	Desk    string // the causes that match the rest of the filter
 }
 
 // lookedAt is how many letters of a group are read for its keys and facts.
@@ -135,6 +140,9 @@ const lookedAt = 200
 
 func deadGroup(v *view) (any, error) {
 	d := groupData{Filter: v.filter()}
+	rest := v.filter()
+	rest.Del("fingerprint")
+	d.Desk = strings.TrimSuffix(v.URL("/dead")+"?"+rest.Encode(), "?")
 	groups, more, err := v.groups(v.filter(), 1000)
 	if err != nil || len(groups) == 0 {
 		return d, err

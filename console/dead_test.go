@@ -38,6 +38,13 @@ func TestAllCausesOfAFilter(t *testing.T) {
 	if !strings.Contains(page, "<b>1</b>") || !strings.Contains(page, "this cause is new") {
 		t.Errorf("one of them:\n%s", page)
 	}
+	for _, link := range []string{`<p class="crumbs"><a href="/console/dead?topic=sms">`, // back to what was looked at
+		`<dt>Cause</dt><dd>f1 <a class="quiet" href="/console/dead/group?topic=sms"`,
+		`<dt>Topic</dt><dd>sms <a class="quiet" href="/console/dead/group?fingerprint=f1"`} {
+		if !strings.Contains(page, link) {
+			t.Errorf("there is no %s:\n%s", link, page)
+		}
+	}
 	if _, after, _ := strings.Cut(page, `href="/console/policy?kind=`); !strings.HasPrefix(after, "Kind1") {
 		t.Errorf("it does not lead to the rule of its kind:\n%s", page)
 	}
