@@ -193,7 +193,7 @@ func (f *commandForm) Allowed() bool { return !f.Changes || f.V.May(f.Role()) }
 
 // commandFormats are what templates of commands, and of what is beside the store, write with.
 var commandFormats = template.FuncMap{
-	"limit": limitNow, "decided": decided, "label": func(filter string) string { return labels[filter] },
+	"limit": limitNow, "decided": decided, "early": early, "label": func(filter string) string { return labels[filter] },
 	"exportMost": func() int64 { return exportMost },
 	"hasPrefix":  strings.HasPrefix, "trimPrefix": strings.TrimPrefix, "clip": clip,
 	"gone": func(alive *bool) bool { return alive != nil && !*alive },

@@ -121,3 +121,30 @@ func TestThePageOfAReplayFollowsIt(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 }
+
+// TestTheLastAttemptsAreInView: of many attempts the first ones are folded up.
+func TestTheLastAttemptsAreInView(t *testing.T) {
+	r := newRig(t, nil)
+	letters, _ := store.As[store.DeadLetters](r.store)
+	for id, n := range map[string]int{"few": 9, "many": 30} {
+		past := make([]store.Attempt, n)
+		for i := range past {
+			past[i] = store.Attempt{Attempt: i + 1, EndedAt: time.Now(), Error: fmt.Sprint("error ", i+1)}
+		}
+		if refused, err := letters.Import(t.Context(), store.Record{Message: pawl.Message{ID: id, Topic: "sms"},
+			State: store.IsDead, EnqueuedAt: time.Now(), DeadAt: time.Now(), History: past}); err != nil ||
+			len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+	}
+	if page := r.get(secretOf(api.Viewer), "/console/messages/few"); strings.Contains(page, "The first") {
+		t.Errorf("a few attempts:\n%s", page)
+	}
+	page := r.get(secretOf(api.Viewer), "/console/messages/many")
+	_, folded, _ := strings.Cut(page, "<summary>The first 25 attempts</summary>")
+	folded, shown, _ := strings.Cut(folded, "</details>")
+	if !strings.Contains(folded, "error 25<") || strings.Contains(folded, "error 26<") ||
+		!strings.Contains(shown, "error 26<") || !strings.Contains(shown, "error 30<") {
+		t.Errorf("many attempts:\n%s", page)
+	}
+}

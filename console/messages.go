@@ -141,6 +141,15 @@ func messagePage(v *view) (any, error) {
 	return d, nil
 }
 
+// early is how many of the first attempts a page folds up, so that one sees the last ones: none of a few.
+func early(attempts []operate.Attempt) int {
+	const open = 5
+	if len(attempts) < 2*open {
+		return 0
+	}
+	return len(attempts) - open
+}
+
 // messageBody gives a body as it is, to be kept as a file.
 func messageBody(v *view) (any, error) {
 	var m form
