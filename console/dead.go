@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -250,6 +251,7 @@ type planData struct {
 	Rate           float64
 	Seconds        float64
 	To, Edit       string
+	Command        string // that does the same
 }
 
 // deadPlan plans what a form asks for, and shows what it would do.
@@ -284,6 +286,7 @@ func deadPlan(v *view) (any, error) {
 	if rate, ok := body["rate"].(json.Number); ok {
 		d.Rate, _ = rate.Float64() // it was read as a number
 	}
+	d.Command = planCommand(d.Kind, body)
 	if d.Kind == operate.KindReplay && d.Rate == 0 {
 		d.Rate = 100
 	}
@@ -291,6 +294,48 @@ func deadPlan(v *view) (any, error) {
 		d.Seconds = float64(d.Plan.Count) / d.Rate
 	}
 	return d, nil
+}
+
+// planCommand is the command that does what a request for a plan says.
+func planCommand(kind string, body map[string]any) string {
+	words := []string{"pawl", "dead", kind}
+	flag := func(name string, value any) {
+		word := fmt.Sprint(value)
+		if strings.ContainsAny(word, " \t\n*?[]{}()<>|&;$`\\\"'~#!") || word == "" {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		words = append(words, name, word)
+	}
+	if ids, ok := body["ids"].([]string); ok {
+		words = append(words, ids...)
+	}
+	filter, _ := body["filter"].(map[string]any)
+	for _, name := range deadFilters {
+		if value, ok := filter[name]; ok && name == "resolved" {
+			words = append(words, "--resolved")
+		} else if ok {
+			flag("--"+name, value)
+		}
+	}
+	attrs, _ := filter["attrs"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		flag("--attr", fmt.Sprint(name, "=", attrs[name]))
+	}
+	for _, name := range []string{"rate", "to", "edit"} {
+		if value, ok := body[name]; ok {
+			flag("--"+name, value)
+		}
+	}
+	if body["keep_attempts"] == true {
+		words = append(words, "--keep-attempts")
+	}
+	if kind == operate.KindResolve {
+		flag("--note", body["reason"])
+	}
+	if body["all"] == true {
+		words = append(words, "--all")
+	}
+	return strings.Join(words, " ")
 }
 
 // deadRun carries out a plan as it was shown.

@@ -148,3 +148,29 @@ func TestTheLastAttemptsAreInView(t *testing.T) {
 		t.Errorf("many attempts:\n%s", page)
 	}
 }
+
+// TestAPlanNamesItsCommand, which does the same in a shell.
+func TestAPlanNamesItsCommand(t *testing.T) {
+	for _, c := range []struct {
+		form url.Values
+		want string
+	}{
+		{url.Values{"kind": {"replay"}, "s:filter.topic": {"mail"}, "s:filter.key": {"ann's"}, "n:rate": {"5"},
+			"s:edit": {`.to = "x"`}, "s:filter.attrs.http.status": {"404"}, "s:reason": {"because"}},
+			`pawl dead replay --topic mail --key 'ann'\''s' --attr http.status=404 --rate 5 --edit '.to = "x"'`},
+		{url.Values{"kind": {"resolve"}, "b:filter.resolved": {"true"}, "s:reason": {"no such address"}},
+			"pawl dead resolve --resolved --note 'no such address'"},
+		{url.Values{"kind": {"replay"}, "l:ids": {"m1"}, "b:keep_attempts": {"true"}},
+			"pawl dead replay m1 --keep-attempts"},
+		{url.Values{"kind": {"discard"}}, "pawl dead discard --all"},
+	} {
+		v := &view{r: &http.Request{PostForm: c.form}}
+		body, err := v.fields()
+		if body["filter"] == nil && body["ids"] == nil {
+			body["all"] = true
+		}
+		if got := planCommand(c.form.Get("kind"), body); err != nil || got != c.want {
+			t.Errorf("%s, want %s (%v)", got, c.want, err)
+		}
+	}
+}
