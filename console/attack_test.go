@@ -17,6 +17,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -447,9 +448,20 @@ func TestSecretsAreMasked(t *testing.T) {
 	body := []byte(`{"user":"ann","password":"hunter-2","deep":{"api_key":"hunter-2"}}`)
 	r.append("mail", pawl.Message{ID: "m", Body: body,
 		Headers: map[string]string{"authorization": "Bearer hunter-2", "tenant": "acme"}})
-	for _, path := range []string{"/messages", "/messages/m", "/messages/m?as=text", "/messages/m?as=tree", "/topics/mail"} {
+	for _, path := range []string{"/messages", "/messages/m", "/messages/m?as=text", "/messages/m?as=tree", "/messages/m?as=hex",
+		"/topics/mail"} {
 		if body := r.get(secretOf(api.Viewer), "/console"+path); strings.Contains(body, "hunter-2") {
 			t.Errorf("%s shows a secret", path)
+		}
+	}
+	cut := []byte(strings.Repeat(" ", maxShown-20) + `{"password":"hunter-2-and-more"}`)
+	for _, as := range []string{"text", "hex"} {
+		m := operate.Message{Body: new(string(cut))}
+		if as == "hex" {
+			m.Body = new(string(body))
+		}
+		if shown := bodyOf(&m, as).Text; strings.Contains(shown, "hunt") || strings.Contains(shown, "68 75 6e 74") {
+			t.Errorf("%s shows a secret: %s", as, shown[max(len(shown)-400, 0):])
 		}
 	}
 	shown := r.get(secretOf(api.Viewer), "/console/messages/m")

@@ -62,6 +62,9 @@ func bodyOf(m *operate.Message, as string) *bodyView {
 	v.Shown, v.Cut = len(b), len(b) < v.Size
 	if v.As == "hex" {
 		b = b[:min(len(b), maxShown/4)]
+		for _, at := range secretMember.FindAllSubmatchIndex(b, -1) { // the others stay where they are
+			copy(b[at[3]:at[1]], bytes.Repeat([]byte("*"), at[1]-at[3]))
+		}
 		v.Text, v.Shown, v.Cut = hex.Dump(b), len(b), len(b) < v.Size
 	} else {
 		v.Text = secretMember.ReplaceAllString(strings.ToValidUTF8(string(b), "\uFFFD"), `$1"`+mask+`"`)
@@ -75,7 +78,7 @@ const mask = "••••••"
 var (
 	secretName   = regexp.MustCompile(`(?i)passw|secret|token|authorization|cookie|api[-_]?key|credential|private[-_]?key`)
 	secretMember = regexp.MustCompile(
-		`(?i)("[^"]*(?:passw|secret|token|authorization|cookie|api[-_]?key|credential|private[-_]?key)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*"`)
+		`(?i)("[^"]*(?:passw|secret|token|authorization|cookie|api[-_]?key|credential|private[-_]?key)[^"]*"\s*:\s*)"(?:[^"\\]|\\.)*(?:"|\\?$)`)
 )
 
 // pair is a name with its value.
