@@ -77,8 +77,8 @@ func (k *kept) Header() http.Header         { return k.header }
 func (k *kept) WriteHeader(status int)      { k.status = status }
 func (k *kept) Write(b []byte) (int, error) { return k.body.Write(b) }
 
-// ErrSession says that a session is none, or has ended.
-var ErrSession = errors.New("api: the session has ended")
+// errSession says that a session is none, or has ended.
+var errSession = errors.New("api: the session has ended")
 
 // Session seals a session of the holder of a token, for the host that r asks for, until a time. It ends earlier if the
 // token does.
@@ -109,29 +109,33 @@ func (a *API) sessionSeal(r *http.Request, text, name string) (string, *caller, 
 			return base64.RawURLEncoding.EncodeToString(sealed), &known[i].caller, nil
 		}
 	}
-	return "", nil, ErrSession
+	return "", nil, errSession
 }
 
-// Caller finds out who makes r: by a session, by a token, by a proxy, or by being on this machine.
+// Caller finds out who makes r: by a session, by a token, by a proxy, or by being on this machine. A session that has
+// ended, or is of another program on this host, is none.
 func (a *API) Caller(r *http.Request, session string) (Caller, error) {
-	if session == "" {
-		x := &exchange{api: a, r: r}
-		err := a.admit(x)
-		return Caller{x.caller}, err
+	if session != "" {
+		if c, err := a.bySession(r, session); !errors.Is(err, errSession) {
+			return Caller{c}, err
+		}
 	}
+	x := &exchange{api: a, r: r}
+	err := a.admit(x)
+	return Caller{x.caller}, err
+}
+
+func (a *API) bySession(r *http.Request, session string) (*caller, error) {
 	end := strings.LastIndexByte(session, '.')
 	ends, name, _ := strings.Cut(session[:max(end, 0)], ".")
 	until, err := strconv.ParseInt(ends, 36, 64)
-	if err != nil || time.Now().Unix() >= until {
-		return Caller{}, ErrSession
-	}
-	b, err := base64.RawURLEncoding.DecodeString(name)
-	if err != nil {
-		return Caller{}, ErrSession
+	b, bad := base64.RawURLEncoding.DecodeString(name)
+	if err != nil || bad != nil || time.Now().Unix() >= until {
+		return nil, errSession
 	}
 	seal, c, err := a.sessionSeal(r, session[:end], string(b))
 	if err == nil && !hmac.Equal([]byte(seal), []byte(session[end+1:])) {
-		err = ErrSession
+		err = errSession
 	}
-	return Caller{c}, err
+	return c, err
 }

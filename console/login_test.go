@@ -2,9 +2,11 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -229,6 +231,28 @@ func TestALogoutEndsTheSession(t *testing.T) {
 			t.Error(n, "sessions are remembered")
 		}
 	})
+}
+
+// TestAStaleSessionIsNone: a cookie goes to all ports of a host, so that one console gets that of another one. Who
+// needs no session does not have to log in for it.
+func TestAStaleSessionIsNone(t *testing.T) {
+	r := newRig(t, nil)
+	stale := r.as(secretOf(api.Admin), http.MethodGet, "/console/topics", nil)
+	local := net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8470})
+	stale = stale.WithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local))
+	stale.Header.Set("X-User", "zoe")
+	for name, access := range map[string]api.Access{"no tokens": {}, "proxy": {Proxy: api.Proxy{
+		Trusted: []string{"192.0.2.1"}, UserHeader: "X-User", Roles: map[string]string{"zoe": api.Viewer}}}} {
+		if err := r.shops[0].api.SetAccess(access); err != nil {
+			t.Fatal(err)
+		}
+		if stale.Host = "localhost"; name == "proxy" {
+			stale.Host = "pawl.test"
+		}
+		if answer, _ := r.do(stale); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s", name, answer.Status)
+		}
+	}
 }
 
 // TestCookiesBehindTLS: where the browser came by HTTPS, the cookie goes no other way.
