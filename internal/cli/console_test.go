@@ -72,6 +72,14 @@ func TestConsoleOfOnePerson(t *testing.T) {
 		t.Error(answer, err)
 	}
 	_ = answer.Body.Close()
+	if q, err = http.NewRequestWithContext(ctx, http.MethodGet, base+"/topics", nil); err != nil {
+		t.Fatal(err)
+	}
+	q.Host = "evil.test" // a name that leads here
+	if answer, err = client.Do(q); err != nil || answer.Request.URL.Path != "/console/login" {
+		t.Error(answer, err)
+	}
+	_ = answer.Body.Close()
 	client.CloseIdleConnections()
 	stop()
 	if code := <-ended; code != 0 {
