@@ -28,11 +28,9 @@ import (
 
 // hostile are texts that leave an attribute, a comment, a script or a line where they are not escaped for it.
 var hostile = []string{
-	`"'></textarea></title></script><pwn-x pwn-y=1 onpwn="1">`,
-	"` pwn-z=1 onpwn=2 {{.Nonce}} --><pwn-x>",
+	`"'></textarea></title></script>--><pwn-x pwn-y=1 onpwn="1">` + "` pwn-z=1 onpwn=2 {{.Nonce}}",
 	"javascript:pwn()//",
 	"\r\nevent: pwn\r\n\r\n<pwn-x>",
-	`=HYPERLINK("http://evil.test","pwn-x")`,
 }
 
 // mark stands in a store for a hostile text: it is a name that every check takes.
