@@ -131,7 +131,8 @@ func (s *Schedule) message(times *Times, tick time.Time) pawl.Message {
 		ID: messageID(s.Name, tick.Unix()), Topic: s.Topic, Key: s.Key, Priority: s.Priority, Body: s.Body,
 		Headers: map[string]string{},
 		Unique: pawl.Unique{
-			Key: fmt.Sprintf("%s@%d", s.Name, tick.Unix()), Scope: "schedule", For: s.Within() + 24*time.Hour,
+			Key: fmt.Sprintf("%s@%d", s.Name, tick.Unix()), Scope: "schedule",
+			For: min(s.Within(), MaxMissedWithin) + 24*time.Hour,
 		},
 	}
 	maps.Copy(m.Headers, s.Headers)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -251,6 +252,10 @@ func TestScheduleRefused(t *testing.T) {
 			if invalid, ok := errors.AsType[*pawl.InvalidError](err); !ok || invalid.Field != field {
 				t.Errorf("%s: %v", field, err)
 			}
+		}
+		huge := Schedule{Name: "a", Topic: "t", Cron: "@daily", MissedWithin: math.MaxInt64} // it is not added to
+		if err := r.Put(r.Context(), huge); err == nil || strings.Contains(err.Error(), "unique") {
+			t.Error(err)
 		}
 		err := r.Put(r.Context(), Schedule{Name: "a b", Cron: "61 * * * *", Zone: "Local", Topic: "x y", Missed: "never",
 			Priority: 101})
