@@ -47,13 +47,13 @@ With --jsonl, standard input has a message a line:
   {"topic","id","key","priority","body" | "body_base64","headers","not_before" | "delay_seconds",
    "retry_for_seconds","attempts","timeout_seconds","unique_key","unique_for_seconds"}
 
-All fields are optional; lines without a topic go to TOPIC. Lines are appended in
-batches, in their order, and every line that is counted is stored. It ends with
-{"appended":N,"duplicates":M}. At a line that is not a message, or that the store
-refuses, it stops, with everything before that line stored and nothing after it; if
-only the brokers of Kafka refuse it, later lines of the batch that are stored are
-named. With --skip-bad it continues, and ends with exit code 3. With --receipts every line
-is answered as soon as it is durable, or refused, before that count:
+All fields are optional; lines without a topic go to TOPIC. A negative delay counts as 0, a
+time that is past as now. Lines are appended in batches, in their order, and every line
+that is counted is stored. It ends with {"appended":N,"duplicates":M}. At a line that is
+not a message, or that the store refuses, it stops, with everything before that line stored
+and nothing after it; if only the brokers of Kafka refuse it, later lines of the batch that
+are stored are named. With --skip-bad it continues, and ends with exit code 3. With
+--receipts every line is answered as soon as it is durable, or refused, before that count:
 
   {"line":1,"id":"…"}   {"line":2,"id":"…","duplicate_of":"…"}   {"line":3,"error":"…"}`,
 		Example: `  pawl send mail "hello"
