@@ -49,6 +49,14 @@ BEGIN
 			THEN format('delay_seconds is %s; it goes from 0 to {most_delay}', opts ->> 'delay_seconds')
 		WHEN headers > 128 THEN format('headers are %s; the limit is 128', headers)
 		WHEN odd THEN 'headers need names, and texts as values'
+		WHEN opts #>> '{headers,Pawl-Attempts}' !~ '^\+?0*([1-9][0-9]{0,2}|1000)$'
+			THEN format('header Pawl-Attempts is %s; it is a number from 1 to 1000', quote_literal(left(opts #>> '{headers,Pawl-Attempts}', 40)))
+		WHEN opts -> 'headers' ?| ARRAY['Pawl-Retry-For', 'Pawl-Timeout'] AND EXISTS (
+			SELECT FROM (VALUES ('Pawl-Retry-For'), ('Pawl-Timeout')) x(name) CROSS JOIN LATERAL (SELECT opts -> 'headers' ->> x.name AS text) h
+			WHERE h.text !~ '^\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$' OR h.text !~ '[1-9]' OR {most_delay} < (
+				SELECT sum(m[1]::numeric * CASE m[2] WHEN 'h' THEN 3600 WHEN 'm' THEN 60 WHEN 's' THEN 1 WHEN 'ms' THEN 0.001 ELSE 0 END)
+				FROM regexp_matches(h.text, '([0-9.]+)([^0-9.]+)', 'g') m))
+			THEN 'headers Pawl-Retry-For and Pawl-Timeout are durations such as 48h, up to 87660h'
 		WHEN size > 32768 THEN format('headers are %s bytes long together; the limit is 32768', size)
 		WHEN coalesce(opts ->> 'unique_key', '') = '' AND (coalesce(opts ->> 'unique_scope', '') <> ''
 			OR opts ->> 'unique_for_seconds' IS NOT NULL OR (opts ->> 'until_claimed')::bool)

@@ -230,7 +230,9 @@ CREATE TRIGGER pawl_send_insert INSTEAD OF INSERT ON pawl_send BEGIN
     WHEN 4 THEN RAISE(ABORT, 'pawl_send: delay_seconds goes from 0 to 315576000')
     WHEN 5 THEN RAISE(ABORT, 'pawl_send: headers are at most 128 with names, and texts as values, of 32768 bytes together')
     WHEN 6 THEN RAISE(ABORT, 'pawl_send: unique_key and unique_scope have at most 1024 bytes')
-    WHEN 7 THEN RAISE(ABORT, 'pawl_send: unique_for_seconds is not negative') END,
+    WHEN 7 THEN RAISE(ABORT, 'pawl_send: unique_for_seconds is not negative')
+    WHEN 8 THEN RAISE(ABORT, 'pawl_send: header Pawl-Attempts is a number from 1 to 1000')
+    WHEN 9 THEN RAISE(ABORT, 'pawl_send: headers Pawl-Retry-For and Pawl-Timeout are durations such as 48h') END,
     CASE WHEN scoped > 0 AND (keyed = 0 OR scoped > 3)
       THEN RAISE(ABORT, 'pawl_send: unique_scope, unique_for_seconds or until_claimed go with a unique_key; give one of the latter two') END
     FROM (SELECT max(CASE o.key
@@ -241,7 +243,11 @@ CREATE TRIGGER pawl_send_insert INSTEAD OF INSERT ON pawl_send BEGIN
       WHEN 'delay_seconds' THEN CASE WHEN o.type NOT IN ('integer', 'real', 'null') THEN 1 WHEN o.value NOT BETWEEN 0 AND 315576000 THEN 4 END
       WHEN 'headers' THEN CASE WHEN o.type NOT IN ('object', 'null') THEN 1
         WHEN (SELECT count(*) > 128 OR total(length(CAST(h.key AS BLOB)) + length(CAST(h.value AS BLOB))) > 32768
-          OR max(h.key = '' OR h.type <> 'text') FROM json_each(o.value) h) THEN 5 END
+          OR max(h.key = '' OR h.type <> 'text') FROM json_each(o.value) h) THEN 5
+        WHEN EXISTS (SELECT 1 FROM json_each(o.value) h WHERE h.key = 'Pawl-Attempts'
+          AND (h.value GLOB '*[^0-9]*' OR CAST(h.value AS INTEGER) NOT BETWEEN 1 AND 1000)) THEN 8
+        WHEN EXISTS (SELECT 1 FROM json_each(o.value) h WHERE h.key IN ('Pawl-Retry-For', 'Pawl-Timeout')
+          AND (h.value NOT GLOB '[0-9.]*[smh]' OR h.value NOT GLOB '*[1-9]*' OR h.value GLOB '*[^0-9.nuµμmsh]*')) THEN 9 END
       WHEN 'unique_key' THEN CASE WHEN o.type NOT IN ('text', 'null') THEN 1 WHEN length(CAST(o.value AS BLOB)) > 1024 THEN 6 END
       WHEN 'unique_scope' THEN CASE WHEN o.type NOT IN ('text', 'null') THEN 1 WHEN length(CAST(o.value AS BLOB)) > 1024 THEN 6 END
       WHEN 'unique_for_seconds' THEN CASE WHEN o.type NOT IN ('integer', 'real', 'null') THEN 1 WHEN o.value < 0 THEN 7 END
