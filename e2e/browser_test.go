@@ -43,13 +43,17 @@ policy:
   overrides:
     - { match: { kind: Mailbox }, retry: false }
 topics:
-  mail: { handler: exec, command: "cat >/dev/null; echo '550 mailbox unavailable' >&2; exit 1", retry: { attempts: 1 } }
+  mail: { handler: exec, retry: { attempts: 1 },
+          command: "case $(cat) in *unknown*) echo '550 no such mailbox' >&2; exit 1;; esac" }
   orders: { handler: exec, command: "cat >/dev/null; sleep 0.02", order: key }
+  images: { handler: exec, command: "grep -q poison || exit 0; echo 'not a picture' >&2; exit 75", order: key,
+            retry: { for: 1h, backoff: { base: 1s, max: 60s } } }
+  reports: { handler: exec, command: "cat >/dev/null" }
 schedules:
   nightly: { cron: "30 2 * * 1-5", zone: Europe/Berlin, topic: reports, json: '{"report":"nightly"}' }
   poll: { every: 1s, topic: reports, json: '{"poll":1}' }
 pipelines:
-  telegram: { kind: forward, token: "777:SIM", api_url: "http://127.0.0.1:1" }
+  telegram: { kind: forward, token: "777:SIM", api_url: "http://TELEGRAM", admins: [1001] }
 `
 
 // look is a way in which each page is looked at.
@@ -68,9 +72,9 @@ var pagesOfConsole = []string{
 	"runbook/*",
 }
 
-// pictures are the pages that docs/console has a picture of, by its name.
-var pictures = map[string]string{"": "overview", "dead": "dead-letters", "topics/*": "topic", "messages/*": "message",
-	"schedules/*": "schedule", "pipelines/*": "pipeline"}
+// pictures are those of docs/console, by the pages that they show.
+var pictures = map[string]string{"": "overview", "dead": "dead-letters", "topics/mail": "topic",
+	"messages/poison": "message", "schedules/nightly": "schedule", "pipelines/telegram": "pipeline"}
 
 // TestConsoleInABrowser walks every page of the console in both languages, both themes and two sizes: nothing is
 // asked of another origin, nothing is reported in the browser's console, nothing is wider than a telephone, and axe
@@ -87,6 +91,13 @@ func TestConsoleInABrowser(t *testing.T) {
 					t.Errorf("the walk did not find the page %q; it found %q", want, found)
 				}
 			}
+			for path, name := range pictures {
+				if *update && lang == "en" {
+					b.picture(path, name)
+				} else if *update && path == "" {
+					b.picture(path, name+".zh-CN")
+				}
+			}
 		})
 	}
 }
@@ -94,20 +105,68 @@ func TestConsoleInABrowser(t *testing.T) {
 // consoleWithLife starts a daemon with a console, and gives it something to show.
 func consoleWithLife(t *testing.T) (base string) {
 	t.Helper()
-	in := newIncident(t, shown)
+	address := freeAddress(t)
+	in := newIncident(t, strings.Replace(shown, "TELEGRAM", address, 1))
+	in.write("sim.address", address)
+	in.Cleanup(func() { in.sh("kill $(cat sim.pid)") })
+	in.must("pawl forward sim --listen $(cat sim.address) >sim.log 2>&1 & echo $! >sim.pid")
+	if *update { // for the pictures
+		in.write("past.jsonl", deadYesterday())
+		in.must("pawl dead import past.jsonl -q")
+	}
 	base = in.startConsole()
-	in.must(`pawl send reports '{"customer":"ann"}' -q
-		pawl topics pause reports --reason "the printer is on fire"
-		for i in 1 2 3 4 5 6; do echo "{\"id\":\"m$i\",\"key\":\"customer-$((i % 2))\",\"body\":\"{\\\"to\\\":\\\"ann$i\\\"}\"}"; done |
-			pawl send mail --jsonl -q
-		for i in 1 2 3 4 5 6 7 8 9; do echo "{\"id\":\"o$i\",\"key\":\"k$((i % 3))\",\"body\":\"$i\"}"; done | pawl send orders --jsonl -q
+	in.write("life.jsonl", messagesOfLife())
+	in.must(`pawl topics pause orders --reason "the warehouse counts" -q
+		pawl send mail --jsonl -q <life.jsonl
+		since="$(date -u -d '30 days ago' +%FT%TZ)"
+		pawl schedules backfill nightly --since "$since" --until "$(date -u +%FT%TZ)" --yes -q
 		pawl state put flags beta '{"on":true}' -q
-		mkdir docs && echo '<h1>One</h1>' >docs/one.html && pawl convert docs --out markdown --store sqlite:pawl.db -q
-		pawl forward rules add --from -1000000000001 --to -1000000000002 --priority vip -q`)
-	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
+		mkdir docs && echo '<h1>One</h1>' >docs/one.html
+		pawl convert docs --out markdown --store sqlite:pawl.db -q
+		pawl forward rules add --from -1000000000001 --to -1000000000002 --priority vip -q
+		pawl forward rules add --from -1000000000003 --to -1000000000004 --to -1000000000005 -q`)
+	const dead = `pawl dead ls --search unknown -o jsonl | wc -l`
+	in.until(dead, "6")
 	in.must(`pawl dead replay m1 m2 -q`)
-	in.until("pawl dead ls --topic mail -o jsonl | wc -l", "6")
+	in.until(dead, "6")
+	if *update {
+		in.must(`for i in $(seq 400); do echo "{\"body\":\"{}\",\"delay_seconds\":$((i * 7 % 80))}"; done |
+				pawl send mail --jsonl -q
+			curl -fsS $(cat sim.address)/control/message \
+				-d '{"chat": -1000000000001, "from": 1001, "text": "the parcel is here", "count": 12}'`)
+	}
 	return base
+}
+
+// messagesOfLife are mails that cannot be delivered, orders, and a picture that is none before two others of its key.
+func messagesOfLife() string {
+	var all strings.Builder
+	for i := range 9 {
+		if i < 6 {
+			fmt.Fprintf(&all, `{"topic":"mail","id":"m%d","key":"customer-%d","body":"{\"to\":\"unknown%d\"}"}`+"\n",
+				i+1, i%2, i)
+		}
+		fmt.Fprintf(&all, `{"topic":"orders","id":"o%d","key":"k%d","body":"{\"order\":%d}"}`+"\n", i, i%3, i)
+	}
+	for _, name := range []string{"poison", "beach", "sunset"} {
+		fmt.Fprintf(&all, `{"topic":"images","id":%q,"key":"holiday","body":"{\"file\":\"%s.png\"}"}`+"\n", name, name)
+	}
+	return all.String()
+}
+
+// deadYesterday are dead letters of several causes, as an export has them.
+func deadYesterday() string {
+	var all strings.Builder
+	for i, cause := range []string{"452 mailbox is full", "554 refused as spam", "421 too many connections",
+		"451 greylisted, try again later"} {
+		for n := range 12 * (i + 1) {
+			at := time.Now().Add(-time.Duration((n*n+5*i)%23)*time.Hour - time.Minute).UTC().Format(time.RFC3339)
+			fmt.Fprintf(&all, `{"id":"past-%d-%d","topic":"mail","key":"customer-%d","state":"dead",`+
+				`"enqueued_at":%[4]q,"dead_at":%[4]q,"body":"{}","kind":"Command","reason":%[5]q,`+
+				"\"fingerprint\":\"c0ffee%d\",\"attempt\":1,\"attempts\":[]}\n", i, n, n%9, at, cause, i)
+		}
+	}
+	return all.String()
 }
 
 // startConsole starts the daemon, and returns where its console is.
@@ -309,9 +368,6 @@ func (b *browser) lookAt(kind string) {
 		if i == 0 && b.lang == "en" || i == len(looks)-1 { // each theme, each size, each language
 			b.judge(kind, l)
 		}
-		if name := pictures[kind]; name != "" && i == 0 && b.lang == "en" && *update {
-			b.picture(name)
-		}
 	}
 	for _, complaint := range b.complaints() {
 		b.Errorf("page %q: %s", kind, complaint)
@@ -331,11 +387,30 @@ func (b *browser) judge(kind string, l look) {
 	}
 }
 
-// picture writes a picture of the page for the documents.
-func (b *browser) picture(name string) {
+// drawn reports, after a second, whether the charts of the page have figures.
+const drawn = `new Promise(done => setTimeout(() => done([...document.querySelectorAll('[data-chart]')]
+	.some(c => JSON.parse(c.dataset.chart).data[0].length > 5)), 1000))`
+
+// picture writes a picture of a page for the documents.
+func (b *browser) picture(path, name string) {
 	b.Helper()
-	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: 800,
+	b.at = path
+	height := int64(800)
+	if path == "" { // with its charts
+		height = 1080
+	}
+	command(b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1280, Height: height,
 		DeviceScaleFactor: 1})
+	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: "light"}}})
+	charts := path == "" || strings.HasPrefix(path, "topics/")
+	for end := time.Now().Add(2 * time.Minute); ; {
+		inTab(b, chromedp.Navigate(b.base+path))
+		inTab(b, chromedp.Evaluate[bool](settled, chromedp.EvalAwaitPromise))
+		if !charts || inTab(b, chromedp.Evaluate[bool](drawn, chromedp.EvalAwaitPromise)) || time.Now().After(end) {
+			break
+		}
+	}
 	png := inTab(b, chromedp.CaptureScreenshot())
 	if err := os.WriteFile(filepath.Join("../docs/console", name+".png"), png, 0o600); err != nil {
 		b.Fatal(err)
