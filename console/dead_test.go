@@ -174,3 +174,28 @@ func TestAPlanNamesItsCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestTheAuditOfAnEditingReplay: the edit of each letter is asked for by the console, too.
+func TestTheAuditOfAnEditingReplay(t *testing.T) {
+	r := newRig(t, nil)
+	letters, _ := store.As[store.DeadLetters](r.store)
+	if refused, err := letters.Import(t.Context(), store.Record{Message: pawl.Message{ID: "m", Topic: "sms",
+		Body: []byte(`{"to":"a"}`)}, State: store.IsDead, EnqueuedAt: time.Now(), DeadAt: time.Now()}); err != nil ||
+		len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	_, plan := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/plan", url.Values{"kind": {"replay"},
+		"s:filter.topic": {"sms"}, "s:edit": {`.to = "b"`}, "s:reason": {"because"}}))
+	_, id, _ := strings.Cut(plan, `name="plan" value="`)
+	id, _, _ = strings.Cut(id, `"`)
+	r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/run", url.Values{"kind": {"replay"}, "plan": {id}}))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		page := r.get(secretOf(api.Viewer), "/console/audit?kind=edit")
+		if strings.Contains(page, `data-label="From where">console 192.0.2.1</td>`) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the audit of the edit:\n%s", page)
+		}
+	}
+}

@@ -105,7 +105,7 @@ func (e *editor) editOf(ctx context.Context, r *store.Record, body []byte) (stor
 		return store.Edit{}, AuditEntry{}, err
 	}
 	entry := AuditEntry{ID: pawl.NewID(), At: now.UTC(), Who: e.who, Action: "edit", Count: 1,
-		OperationID: e.op.ID, Target: r.ID, Change: e.op.Edit, Reason: e.op.Reason}
+		OperationID: e.op.ID, Target: r.ID, Change: e.op.Edit, Reason: e.op.Reason, Via: e.op.Via}
 	if why, yes := unreadable(&r.Message); yes {
 		entry.Reason = strings.TrimPrefix(entry.Reason+"; ", "; ") + "what was there cannot be read: " + why
 	} else {
