@@ -60,6 +60,9 @@ func (v *view) auditRow(a *operate.AuditEntry) auditRow {
 	r := auditRow{AuditEntry: *a}
 	action := " " + strings.ReplaceAll(a.Action, ".", " ") // a pipeline writes forward.rules.add
 	for _, h := range undoHints {
+		if a.Count > 0 && a.Result.Done == 0 { // nothing was done
+			break
+		}
 		if strings.HasSuffix(action, " "+h.action) {
 			r.Undo = v.T(h.hint)
 			break

@@ -202,4 +202,7 @@ func TestAuditSaysHowToUndo(t *testing.T) {
 			t.Errorf("%s: %q, want %q", action, got, want)
 		}
 	}
+	if got := v.auditRow(&operate.AuditEntry{Action: "schedules backfill", Count: 7}).Undo; got != "" {
+		t.Errorf("a plan of a backfill: %q", got)
+	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"html"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -86,9 +88,21 @@ func TestWhatACrawlStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.shops[0].memo.forget()
+	text, err := json.Marshal(roster.Registration{Owner: "w/1", Topics: []roster.Topic{{Topic: "shoes.request"},
+		{Topic: "shoes.store", ReadWhole: true}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.store.(store.Shared).PutState(t.Context(), roster.Prefix+"w", text, store.AnyVersion, "w/1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	const held = `/console/messages?topic=shoes.request&amp;state=leased`
 	if page = r.get(secretOf(api.Viewer), "/console/workers"); !strings.Contains(page, `href="`+held+`">1</a>`) {
 		t.Errorf("what a worker holds:\n%s", page)
+	}
+	if strings.Contains(page, "shoes.store") {
+		t.Errorf("a topic that is read whole has no slots:\n%s", page)
 	}
 	page = r.get(secretOf(api.Viewer), html.UnescapeString(held))
 	if !strings.Contains(page, "<small>w/1, ") {
