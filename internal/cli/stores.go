@@ -118,10 +118,10 @@ func describeStores(w io.Writer, backends []open.Backend, notes []string) {
 }
 
 func (s *session) migrate() *cobra.Command {
-	return noun("migrate", "The schema of a store: up, down, status, grants",
+	return noun("migrate", "The schema of a store: plan, up, down, status, grants",
 		`An embedded store brings its schema up to date when it is opened. On a
 server that needs these commands, or --auto-migrate.`,
-		s.migrateUp(), s.migrateDown(), s.migrateStatus(), s.migrateGrants())
+		s.migratePlan(), s.migrateUp(), s.migrateDown(), s.migrateStatus(), s.migrateGrants())
 }
 
 // stepInfo is a step of a schema, as JSON.
@@ -133,28 +133,50 @@ type stepInfo struct {
 }
 
 // migrator opens the store whatever its schema is; look leaves that as it is.
-func (s *session) migrator(ctx context.Context, look bool) (store.Migrator, error) {
-	opened, err := s.openAs(ctx, open.Config{NoCheck: true, Look: look, Existing: s.dryRun})
-	if err != nil {
-		return nil, err
+func (s *session) migrator(ctx context.Context, look bool) (m store.Migrator, opened store.Store, err error) {
+	opened, err = s.openAs(ctx, open.Config{NoCheck: true, Look: look, Existing: s.dryRun})
+	if err == nil {
+		m, err = partOf[store.Migrator](opened, "migrate")
 	}
-	return partOf[store.Migrator](opened, "migrate")
+	return m, opened, err
+}
+
+func (s *session) migratePlan() *cobra.Command {
+	return &cobra.Command{
+		Use: "plan", Short: "Say which steps are missing, and which programs have to stop first", Args: count(0, 0, "nothing"),
+		Long: `Lists the steps that "pawl migrate up" would apply, and the programs that are registered
+and live: all of them have to stop before. It changes nothing.`,
+		Example: `  pawl migrate plan`,
+		RunE:    func(c *cobra.Command, _ []string) error { return s.planMigration(c.Context()) },
+	}
+}
+
+func (s *session) planMigration(ctx context.Context) error {
+	m, opened, err := s.migrator(ctx, true)
+	if err != nil {
+		return err
+	}
+	plan, err := operate.PlanMigration(ctx, opened, m)
+	if err != nil {
+		return cannot(err, "plan the migration")
+	}
+	return s.one(plan, plan.Describe)
 }
 
 func (s *session) migrateUp() *cobra.Command {
 	return &cobra.Command{
 		Use: "up", Short: "Bring the schema up to date", Args: count(0, 0, "nothing"),
 		Long: `Applies the missing steps, each in a transaction and under a lock: several processes
-may run it at once. --dry-run lists the steps.`,
+may run it at once. --dry-run prints the plan.`,
 		Example: `  pawl migrate up
   pawl migrate up --dry-run`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := s.migrator(c.Context(), s.dryRun)
+			if s.dryRun {
+				return s.planMigration(c.Context())
+			}
+			m, _, err := s.migrator(c.Context(), false)
 			if err != nil {
 				return err
-			}
-			if s.dryRun {
-				return s.listSteps(c.Context(), m, true, "the schema is up to date")
 			}
 			done, err := m.MigrateUp(c.Context())
 			if err != nil {
@@ -177,7 +199,7 @@ and with it every message. It asks first, unless --yes is given.`,
 				return usage("such as --to 0, which removes everything; `pawl migrate status` lists the versions",
 					"--to is needed")
 			}
-			m, err := s.migrator(c.Context(), s.dryRun)
+			m, _, err := s.migrator(c.Context(), s.dryRun)
 			if err != nil {
 				return err
 			}
@@ -210,11 +232,15 @@ func (s *session) migrateStatus() *cobra.Command {
 		Example: `  pawl migrate status
   pawl migrate status -o json`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := s.migrator(c.Context(), true)
+			m, _, err := s.migrator(c.Context(), true)
 			if err != nil {
 				return err
 			}
-			return s.listSteps(c.Context(), m, false, "the store has no schema")
+			steps, err := m.Migrations(c.Context())
+			if err != nil {
+				return cannot(err, "look at the schema")
+			}
+			return s.printSteps(steps, "the store has no schema")
 		},
 	}
 }
@@ -248,25 +274,6 @@ func (s *session) migrateGrants() *cobra.Command {
 			return s.out.Flush()
 		},
 	}
-}
-
-// listSteps prints all steps, or those that are missing.
-func (s *session) listSteps(ctx context.Context, m store.Migrator, missing bool, empty string) error {
-	steps, err := m.Migrations(ctx)
-	if err != nil {
-		return cannot(err, "look at the schema")
-	}
-	var shown []store.Migration
-	for _, step := range steps {
-		if missing && step.Newer {
-			return &problem{exitConflict, "this program is older than the schema",
-				fmt.Errorf("it does not know version %d", step.Version), "use a newer version of it"}
-		}
-		if !missing || step.AppliedAt.IsZero() {
-			shown = append(shown, step)
-		}
-	}
-	return s.printSteps(shown, empty)
 }
 
 func (s *session) printSteps(steps []store.Migration, empty string) error {
@@ -311,18 +318,9 @@ programs read them.`,
 			if err != nil {
 				return cannot(err, "collect files of bodies")
 			}
-			return s.one(done, func(w io.Writer) { describeCollected(w, done, s.dryRun) })
+			return s.one(done, func(w io.Writer) { done.Describe(w, s.dryRun) })
 		},
 	}
 	c.Flags().Var(&age, "older-than", "keep files that were used more recently than this")
 	return c
-}
-
-func describeCollected(w io.Writer, c operate.Collected, dry bool) {
-	verb := "removed"
-	if dry {
-		verb = "would remove"
-	}
-	fmt.Fprintf(w, "%s %d of %d files, %d bytes\n", verb, c.Removed, c.Blobs, c.Bytes)
-	fmt.Fprintf(w, "kept: %d in use, %d too young, %d that retained messages may need\n", c.Used, c.Young, c.Deferred)
 }

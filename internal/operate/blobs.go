@@ -3,6 +3,8 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -21,6 +23,17 @@ type Collected struct {
 	Deferred int   `json:"deferred"`
 	Removed  int   `json:"removed"`
 	Bytes    int64 `json:"bytes"`
+}
+
+// Describe writes it for people.
+func (c *Collected) Describe(w io.Writer, dry bool) {
+	verb := "removed"
+	if dry {
+		verb = "would remove"
+	}
+	_, _ = fmt.Fprintf(w, "%s %d of %d files, %d bytes\n", verb, c.Removed, c.Blobs, c.Bytes)
+	_, _ = fmt.Fprintf(w, "kept: %d in use, %d too young, %d that retained messages may need\n", c.Used, c.Young,
+		c.Deferred)
 }
 
 // CollectBlobs removes files of bodies that no message of s needs. With dry nothing
