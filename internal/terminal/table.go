@@ -164,23 +164,26 @@ func (t *Table) widest(headings bool) int {
 	return at
 }
 
-// shortestID is how much of the ids in a column tells them apart; 0 if its cells are no ids.
+// shortestID is how much of the ids in a column tells them apart; 0 if its cells are no ids. Messages may have ids that
+// Pawl did not make.
 func (t *Table) shortestID(i int) int {
 	all := map[string]bool{}
 	for _, row := range t.pending {
-		if isID(row[i]) {
-			all[row[i]] = true
-		} else if row[i] != "" {
+		if row[i] == "" {
+			continue
+		}
+		if !isID(row[i]) && (t.header[i] != "ID" || Width(row[i]) != len(row[i])) {
 			return 0
 		}
+		all[row[i]] = true
 	}
 	if len(all) == 0 {
 		return 0
 	}
-	for n := minID; n < idLength; n++ {
+	for n := minID; n <= idLength; n++ {
 		short := map[string]bool{}
 		for id := range all {
-			short[id[:n]] = true
+			short[id[:min(n, len(id))]] = true
 		}
 		if len(short) == len(all) {
 			return n
@@ -195,7 +198,7 @@ func isID(s string) bool {
 }
 
 func (t *Table) cell(row []string, i int) string {
-	if n := t.ids[i]; n > 0 && isID(row[i]) {
+	if n := t.ids[i]; n > 0 && n < len(row[i]) && Width(row[i]) == len(row[i]) {
 		return row[i][:n]
 	}
 	return row[i]

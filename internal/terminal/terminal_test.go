@@ -46,6 +46,26 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
+// TestIDsOfOthersCanBeUsed: of an id that is not made by Pawl enough is printed for a command. It was cut like a text.
+func TestIDsOfOthersCanBeUsed(t *testing.T) {
+	var out bytes.Buffer
+	table := NewTable(&out, false, 60, "ID", "TOPIC", "KEY", "REASON")
+	long := strings.Repeat("long ", 9)
+	for _, id := range []string{"change-17-0123456789ab", "change-18-ab", "0199f8a2-1b2c-7d3e-8f40-0123456789ab"} {
+		if err := table.Row(id, long, long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"change-17-01234567 ", "change-18-ab ", "0199f8a2-1b2c-7d3e "} {
+		if !strings.Contains(out.String(), "\n"+id) {
+			t.Errorf("no %q:\n%s", id, out.String())
+		}
+	}
+}
+
 // TestHeadingsAreReadable: cells are cut before any heading is.
 func TestHeadingsAreReadable(t *testing.T) {
 	columns := []string{"TYPE", "PHASE", "CONDITION", ">ATTEMPTS", "LAST REASON", "ORIGIN"}
