@@ -142,6 +142,9 @@ func explain(op, schema, secret string, err error) error {
 		if errors.Is(err, context.DeadlineExceeded) {
 			e.Code = store.ErrUnavailable
 		}
+	case isNetwork(err) && op == "open postgres":
+		e.Code, e.Hint = store.ErrUnavailable,
+			"the connection was lost: is PostgreSQL there, and does it want TLS (sslmode=require in the URL)?"
 	case isNetwork(err):
 		e.Code, e.Hint = store.ErrUnavailable, "the connection was lost; repeat with the same batch id"
 	}

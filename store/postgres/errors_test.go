@@ -146,6 +146,24 @@ func TestURLsNameWhatIsWrongWithTLS(t *testing.T) {
 	}
 }
 
+// TestServerThatHangsUp: the hint was to repeat the call with the same batch id, of which an open has none.
+func TestServerThatHangsUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			_ = c.Close()
+		}
+	}()
+	_, err = Open(t.Context(), Config{URL: "postgres://ann@" + l.Addr().String() + "/d?sslmode=disable"})
+	if hint := store.Hint(err); !errors.Is(err, store.ErrUnavailable) || !strings.Contains(hint, "sslmode=require") {
+		t.Errorf("%v: %q", err, hint)
+	}
+}
+
 // TestUsersThatNeedTLS are told so by the server; the hint was to check the password.
 func TestUsersThatNeedTLS(t *testing.T) {
 	err := explain("open postgres", "pawl", "", &pgconn.PgError{Code: "28000",
