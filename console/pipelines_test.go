@@ -57,6 +57,11 @@ func TestPageOfAPipeline(t *testing.T) {
 	if !strings.Contains(page, `<button disabled title="The role admin may do this.">rm</button>`) {
 		t.Errorf("what an admin may do:\n%s", page)
 	}
+	r.config.ReadOnly = true
+	if page = r.get(secretOf(api.Operator), "/console/pipelines/search"); strings.Contains(page, ">Actions<") {
+		t.Errorf("a console that is read-only:\n%s", page)
+	}
+	r.config.ReadOnly = false
 	// What takes longer than 5 s goes on, and has a page.
 	answer, _ := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/commands/project.rebuild",
 		url.Values{"w:args": {"search"}}))
