@@ -84,6 +84,11 @@ func TestMessagesAreFoundByID(t *testing.T) {
 	if page := r.get(secretOf(api.Viewer), "/console/messages"); !strings.Contains(page, `<input name="q" value="">`) {
 		t.Errorf("the form:\n%s", page)
 	}
+	// Those that are done are found, too, where a topic keeps them.
+	page := r.get(secretOf(api.Viewer), "/console/messages?state=acked")
+	if !strings.Contains(page, `<option value="acked" selected>`) || !strings.Contains(page, "Topics keep what is done") {
+		t.Errorf("what is done:\n%s", page)
+	}
 	answer, _ := r.do(r.as(secretOf(api.Viewer), http.MethodGet, "/console/messages?topic=&q="+id, nil))
 	if to := answer.Header.Get("Location"); to != "/console/messages/"+id {
 		t.Errorf("%d %q", answer.StatusCode, to)

@@ -37,7 +37,7 @@ const listed = 100
 
 func messageList(v *view) (any, error) {
 	d := messagesData{Topics: v.topicNames(), States: []store.State{store.Waiting, store.Delayed, store.Leased,
-		store.IsDead}}
+		store.IsDead, store.Acked}}
 	q := url.Values{"limit": {strconv.Itoa(listed)}}
 	for _, name := range append(messageFilters, "cursor") {
 		if value := v.Query(name); value != "" {
@@ -64,7 +64,7 @@ func (d *messagesData) about(v *view) (n int64) {
 		}
 	}
 	known, err := v.topics()
-	if err != nil {
+	if err != nil || v.Query("state") == string(store.Acked) { // how many are kept is in no figure
 		return -1
 	}
 	for i := range known.Rows {
