@@ -107,7 +107,7 @@ func TestThePageOfAReplayFollowsIt(t *testing.T) {
 		}
 	}
 	_, plan := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/plan", url.Values{"kind": {"replay"},
-		"s:filter.topic": {"sms"}, "n:rate": {"0.01"}, "s:reason": {"because"}}))
+		"s:filter.fingerprint": {"f"}, "n:rate": {"0.01"}, "s:reason": {"because"}}))
 	_, id, _ := strings.Cut(plan, `name="plan" value="`)
 	id, _, _ = strings.Cut(id, `"`)
 	answer, _ := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/run",
@@ -124,6 +124,11 @@ func TestThePageOfAReplayFollowsIt(t *testing.T) {
 			t.Fatal("a replay that was cancelled is followed")
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+	q := r.as(secretOf(api.Viewer), http.MethodGet, "/console/dead/group?topic=sms&fingerprint=f", nil)
+	q.Header.Set("Accept-Language", "zh")
+	if _, page := r.do(q); !strings.Contains(page, `">重放</a> 已取消, `) {
+		t.Errorf("what was done before:\n%s", page)
 	}
 }
 
