@@ -69,7 +69,7 @@ func shapeOf(t *testing.T, name, other string) map[string][]string {
 	if !strings.Contains(string(text), other) {
 		t.Errorf("%s does not lead to %s", name, other)
 	}
-	return shape(strings.ReplaceAll(string(text), other, "(the other)"))
+	return shape(strings.NewReplacer(other, "(the other)", ".zh-CN.png", ".png").Replace(string(text)))
 }
 
 var link = regexp.MustCompile(`\]\(([^)#]+)`)

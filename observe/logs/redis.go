@@ -97,6 +97,7 @@ func (u unmade) Write([]byte) (int, error) { return 0, u.err }
 // Write implements Output.
 func (s *stream) Write(b *Batch) {
 	entries, err := s.encode(b)
+	why := err
 	for began, pause := time.Now(), 50*time.Millisecond; err == nil; pause = min(2*pause, time.Second) {
 		var refused error
 		unwritten := 0
@@ -104,11 +105,14 @@ func (s *stream) Write(b *Batch) {
 			b.Done(unwritten, refused)
 			return
 		}
+		if why == nil || s.ctx.Err() == nil { // that Close cut it off is no reason
+			why = err
+		}
 		if time.Since(began) < redisGiveUp && s.wait(pause) {
 			err = nil
 		}
 	}
-	b.Done(b.Lines(), s.explain(err))
+	b.Done(b.Lines(), s.explain(why))
 }
 
 // explain adds to an error of the connection what a person can do about it.

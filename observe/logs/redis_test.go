@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -244,15 +245,31 @@ func TestTheLogOfGoRedisIsLeftAlone(t *testing.T) {
 	}
 }
 
+// counting counts the connections to a server.
+type counting struct {
+	net.Listener
+	connections atomic.Int32
+}
+
+func (c *counting) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	c.connections.Add(1)
+	return conn, err
+}
+
 // TestRedisSaysWhatIsWrongWithTLS, and what to change.
 func TestRedisSaysWhatIsWrongWithTLS(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure := &counting{Listener: server.Listener}
+	server.Listener = secure
+	server.StartTLS()
 	t.Cleanup(server.Close)
-	hangsUp, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	hangsUp := &counting{Listener: listener}
 	t.Cleanup(func() { _ = hangsUp.Close() })
 	go func() {
 		for c, err := hangsUp.Accept(); err == nil; c, err = hangsUp.Accept() {
@@ -260,22 +277,22 @@ func TestRedisSaysWhatIsWrongWithTLS(t *testing.T) {
 			_ = c.(*net.TCPConn).CloseWrite()
 		}
 	}()
-	for at, want := range map[string]string{
-		strings.Replace(server.URL, "https:", "rediss:", 1): "SSL_CERT_FILE",
-		"redis://" + hangsUp.Addr().String():                "use rediss://",
-	} {
-		t.Run(want, func(t *testing.T) {
+	for scheme, c := range map[string]struct {
+		at   *counting
+		want string
+	}{"rediss": {secure, "SSL_CERT_FILE"}, "redis": {hangsUp, "use rediss://"}} {
+		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
-			o, err := logs.NewRedis(logs.RedisConfig{URL: at, Stream: "s", Batch: 1})
+			o, err := logs.NewRedis(logs.RedisConfig{URL: scheme + "://" + c.at.Addr().String(), Stream: "s", Batch: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			other := &output{}
 			l := logs.New(logs.Config{Sinks: []logs.Sink{{Name: "mq", Output: o}, {Name: "other", Output: other}}})
 			slog.New(l.Handler()).Info("hello")
-			time.Sleep(200 * time.Millisecond) // it is tried more than once
+			await(t, func() bool { return c.at.connections.Load() > 3 }) // an attempt makes two at most
 			o.Close()
-			await(t, func() bool { return strings.Contains(other.String(), want) })
+			await(t, func() bool { return strings.Contains(other.String(), c.want) })
 			l.Close()
 		})
 	}
