@@ -48,9 +48,10 @@ var peerScenarios = []Scenario{
 	{Text: "Messages that a process held when it died are carried out by another process.",
 		Name:  "PeerTakesOver",
 		Needs: needs(store.CanProcesses, store.CanExclusive, store.CanDeadline, store.CanAnyProcess), Test: func(r *Rig) {
+			const lease = 3 * mortal // a machine that stands still for a second is no death
 			r.append(numbered("a", 20)...)
 			var held atomic.Int64
-			first := r.start(r.Store, topic("a", mortal, 20,
+			first := r.start(r.Store, topic("a", lease, 20,
 				func(ctx context.Context, _ *pawl.Delivery) error {
 					held.Add(1)
 					<-ctx.Done()
@@ -58,12 +59,12 @@ var peerScenarios = []Scenario{
 				}))
 			r.until("the first one holds them all", func() bool { return held.Load() == 20 })
 			var n atomic.Int64
-			second := r.start(r.Peer(r), topic("a", mortal, 20,
+			second := r.start(r.Peer(r), topic("a", lease, 20,
 				func(context.Context, *pawl.Delivery) error {
 					n.Add(1)
 					return nil
 				}))
-			time.Sleep(2 * mortal)
+			time.Sleep(lease + mortal)
 			if n.Load() != 0 {
 				r.Fatalf("%d were delivered although their lease was kept", n.Load())
 			}
@@ -71,7 +72,7 @@ var peerScenarios = []Scenario{
 			r.dies(first)
 			began := time.Now()
 			r.until("the second one has done them", func() bool { return r.stats()["a"].Acked == 20 })
-			r.Logf("taken over %v after the death, leases of %v", time.Since(began), mortal)
+			r.Logf("taken over %v after the death, leases of %v", time.Since(began), lease)
 			r.end(second)
 			s := r.balanced("a", 20, 0)
 			r.check(s.Rescues >= 20, "%d rescues", s.Rescues) // more where a machine stands still for a lease

@@ -253,7 +253,7 @@ func (r *Rig) urgentIsNext(bulk []pawl.Message, key []byte) {
 // keepsSlot carries out a lane of that priority and others of a lower one in one slot. The others take no turns with
 // the lane: only a claim that a busy machine held up for long may let one of them in.
 func (r *Rig) keepsSlot(name string, priority int) {
-	const n = 20
+	const n = 30
 	for i := range n {
 		r.append(pawl.Message{Topic: name, Key: fmt.Append(nil, "low", i)})
 	}
@@ -271,7 +271,7 @@ func (r *Rig) keepsSlot(name string, priority int) {
 		}
 		return nil
 	}))
-	if low > n/3 { // half of them, if they took turns
+	if low > 2*n/5 { // half of them, if they took turns
 		r.Errorf("priority %d: %d of the first %d are of the lower priority", priority, low, n)
 	}
 }
