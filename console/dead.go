@@ -299,13 +299,7 @@ func deadPlan(v *view) (any, error) {
 // planCommand is the command that does what a request for a plan says.
 func planCommand(kind string, body map[string]any) string {
 	words := []string{"pawl", "dead", kind}
-	flag := func(name string, value any) {
-		word := fmt.Sprint(value)
-		if strings.ContainsAny(word, " \t\n*?[]{}()<>|&;$`\\\"'~#!") || word == "" {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		words = append(words, name, word)
-	}
+	flag := func(name string, value any) { words = append(words, name, operate.ShellWord(fmt.Sprint(value))) }
 	if ids, ok := body["ids"].([]string); ok {
 		words = append(words, ids...)
 	}

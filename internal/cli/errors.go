@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/internal/terminal"
@@ -109,9 +110,7 @@ func (s *session) here(hint string) string {
 	if value == "" || redact.URL(value) != value { // a password is not printed
 		return hint
 	}
-	if strings.ContainsAny(value, " &?*$;") {
-		value = "'" + value + "'"
-	}
+	value = operate.ShellWord(value)
 	return commandIn.ReplaceAllStringFunc(hint, func(command string) string {
 		if without(command) || strings.HasSuffix(command, " --help") {
 			return command

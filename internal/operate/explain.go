@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/observe"
@@ -168,6 +169,14 @@ func Because(reason string) string {
 		return ""
 	}
 	return ": " + reason
+}
+
+// ShellWord is a text as one word of a command for a shell.
+func ShellWord(text string) string {
+	if text != "" && !strings.ContainsAny(text, " \t\n*?[]{}()<>|&;$`\\\"'~#!") {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Counted says how many there are of something; many is its plural, if that is not made with an s.

@@ -266,3 +266,12 @@ func TestCounted(t *testing.T) {
 		}
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for text, want := range map[string]string{"mail": "mail", "": "''", "a b": "'a b'", "ann's": `'ann'\''s'`,
+		"postgres://h/d?x=1": "'postgres://h/d?x=1'", "sqlite:my's.db": `'sqlite:my'\''s.db'`} {
+		if got := ShellWord(text); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
+	}
+}

@@ -1,14 +1,12 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 
-	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -55,7 +53,7 @@ func PlanMigration(ctx context.Context, s store.Store, m store.Migrator) (p Migr
 	found, _, err := registered(ctx, entries)
 	for _, owner := range slices.Sorted(maps.Keys(found)) {
 		if w := found[owner]; *w.Alive {
-			p.Stop = append(p.Stop, Program{owner, cmp.Or(w.Registration, &roster.Registration{}).Version})
+			p.Stop = append(p.Stop, Program{owner, w.Version})
 		}
 	}
 	return p, err
