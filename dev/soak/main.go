@@ -44,8 +44,8 @@ type round struct {
 }
 
 type soak struct {
-	total, each time.Duration
-	folder      string
+	total, each   time.Duration
+	folder, store string
 	// test runs tests for that long, and passes what go test -json prints to read.
 	test func(ctx context.Context, tests string, length time.Duration, read func(io.Reader) error) error
 }
@@ -55,6 +55,7 @@ func main() {
 	flag.DurationVar(&s.total, "for", time.Hour, "how long, on each store")
 	flag.DurationVar(&s.each, "round", 10*time.Minute, "how long a round is")
 	flag.StringVar(&s.folder, "out", "out", "folder of the report")
+	flag.StringVar(&s.store, "store", "", "this store only: SQLite, PostgreSQL or Kafka")
 	fresh := flag.Bool("fresh", false, "forget rounds of before")
 	flag.Parse()
 	if *fresh {
@@ -81,7 +82,7 @@ func (s *soak) run(ctx context.Context) (failed bool, err error) {
 		began := len(rounds)
 		for _, at := range sites {
 			left := s.total - lasted(rounds, at.store)
-			if left <= 0 {
+			if left <= 0 || s.store != "" && s.store != at.store {
 				continue
 			}
 			r, err := s.round(ctx, at.store, at.tests, min(left, s.each))
