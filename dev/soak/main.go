@@ -159,17 +159,18 @@ func (s *soak) round(ctx context.Context, store, tests string, length time.Durat
 	return r, nil
 }
 
-// counted are figures in what a test says: "12 kills, 3 stops", "5000 messages".
-var counted = regexp.MustCompile(`(\d+) ([a-z]+)`)
+// A test logs its figures in a line that begins with one: "5000 messages, 12 kills: lost 0, out of order 0".
+var (
+	figures = regexp.MustCompile(`^\s+\w+_test\.go:\d+: (\d.*)\n$`)
+	counted = regexp.MustCompile(`(\d+) ([a-z]+)`)
+	judged  = regexp.MustCompile(`(lost|stuck|out of order|two live leases) (\d+)`)
+)
 
 func (r *round) take(e *event) {
 	switch {
-	case e.Action == "output" && strings.HasPrefix(e.Output, "bar "):
-		said := strings.TrimSpace(e.Output)
-		r.Said = append(r.Said, said)
-		for _, m := range counted.FindAllStringSubmatch(said, -1) {
-			n, _ := strconv.Atoi(m[1])
-			r.Figures[m[2]] += n
+	case e.Action == "output":
+		if m := figures.FindStringSubmatch(e.Output); m != nil {
+			r.count(e.Test + ": " + m[1])
 		}
 	case e.Action == "pass" && e.Test != "":
 		r.Passed++
@@ -177,6 +178,20 @@ func (r *round) take(e *event) {
 		r.Failed = append(r.Failed, e.Test)
 	case e.Action == "skip" && e.Test != "":
 		r.Failed = append(r.Failed, e.Test+" (skipped)")
+	}
+}
+
+func (r *round) count(said string) {
+	r.Said = append(r.Said, said)
+	add := func(name, digits string) {
+		n, _ := strconv.Atoi(digits)
+		r.Figures[name] += n
+	}
+	for _, m := range counted.FindAllStringSubmatch(said, -1) {
+		add(m[2], m[1])
+	}
+	for _, m := range judged.FindAllStringSubmatch(said, -1) {
+		add(m[1], m[2])
 	}
 }
 
@@ -196,8 +211,8 @@ func (s *soak) keep(r round, rounds []round) error {
 
 func (s *soak) report(rounds []round) error {
 	var b strings.Builder
-	b.WriteString("# Soak\n\n| store | rounds | hours | tests passed | failed | messages | kills | stops | drains |\n" +
-		"|---|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("# Soak\n\n| store | rounds | hours | tests passed | failed | messages | kills | stops | drains | lost | out of order | two leases |\n" +
+		"|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, at := range sites {
 		n, passed, failed, sum := 0, 0, []string{}, map[string]int{}
 		for _, r := range rounds {
@@ -210,9 +225,10 @@ func (s *soak) report(rounds []round) error {
 			}
 		}
 		slices.Sort(failed)
-		fmt.Fprintf(&b, "| %s | %d | %.2f | %d | %s | %d | %d | %d | %d |\n", at.store, n,
+		fmt.Fprintf(&b, "| %s | %d | %.2f | %d | %s | %d | %d | %d | %d | %d | %d | %d |\n", at.store, n,
 			lasted(rounds, at.store).Hours(), passed, strings.Join(slices.Compact(failed), ", "),
-			sum["messages"], sum["kills"], sum["stops"], sum["drains"])
+			sum["messages"], sum["kills"], sum["stops"], sum["drains"], sum["lost"], sum["out of order"],
+			sum["two live leases"])
 	}
 	b.WriteString("\nA test passes if every message came to its end (conservation), in the order of its key, and no two " +
 		"live leases were on one (histories).\n")

@@ -25,7 +25,7 @@ func TestSoakGoesOn(t *testing.T) {
 				return errors.New("killed")
 			}
 			time.Sleep(length)
-			return read(strings.NewReader(`{"Action":"output","Test":"T","Output":"bar 2: T: 7 messages, 3 kills, 2 stops\n"}
+			return read(strings.NewReader(`{"Action":"output","Test":"T","Output":"    t_test.go:5: 7 messages, 3 kills, 2 stops: lost 0, out of order 1\n"}
 {"Action":"` + verdict + `","Test":"T"}
 `))
 		}
@@ -42,7 +42,7 @@ func TestSoakGoesOn(t *testing.T) {
 			t.Errorf("rounds %q", ran)
 		}
 		text, err := os.ReadFile(filepath.Join(s.folder, "soak.md"))
-		if err != nil || !strings.Contains(string(text), "| SQLite | 3 | 0.42 | 2 | T | 21 | 9 | 6 | 0 |") {
+		if err != nil || !strings.Contains(string(text), "| SQLite | 3 | 0.42 | 2 | T | 21 | 9 | 6 | 0 | 0 | 3 | 0 |") {
 			t.Errorf("the report: %v\n%s", err, text)
 		}
 	})
