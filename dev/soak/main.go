@@ -41,6 +41,8 @@ type round struct {
 	Failed  []string       `json:"failed"`
 	Figures map[string]int `json:"figures"` // sums of what the tests counted, by its name
 	Said    []string       `json:"said"`    // their figures, as they print them
+	Why     []string       `json:"why"`     // the last lines of those that failed
+	lines   map[string][]string
 }
 
 type soak struct {
@@ -135,7 +137,8 @@ type event struct{ Action, Test, Output string }
 
 func (s *soak) round(ctx context.Context, store, tests string, length time.Duration) (round, error) {
 	fmt.Fprintf(os.Stderr, "soak: %s for %v\n", store, length.Round(time.Second))
-	r := round{Store: store, Began: time.Now().UTC(), Failed: []string{}, Figures: map[string]int{}}
+	r := round{Store: store, Began: time.Now().UTC(), Failed: []string{}, Figures: map[string]int{},
+		lines: map[string][]string{}}
 	err := s.test(ctx, tests, length, func(in io.Reader) error {
 		lines := bufio.NewScanner(in)
 		lines.Buffer(nil, 4<<20)
@@ -172,10 +175,13 @@ func (r *round) take(e *event) {
 		if m := figures.FindStringSubmatch(e.Output); m != nil {
 			r.count(e.Test + ": " + m[1])
 		}
+		r.lines[e.Test] = append(r.lines[e.Test], strings.TrimRight(e.Output, "\n"))
 	case e.Action == "pass" && e.Test != "":
 		r.Passed++
 	case e.Action == "fail" && e.Test != "":
 		r.Failed = append(r.Failed, e.Test)
+		all := r.lines[e.Test]
+		r.Why = append(r.Why, all[max(0, len(all)-40):]...)
 	case e.Action == "skip" && e.Test != "":
 		r.Failed = append(r.Failed, e.Test+" (skipped)")
 	}
@@ -239,6 +245,9 @@ func (s *soak) report(rounds []round) error {
 		}
 		for _, said := range r.Said {
 			fmt.Fprintf(&b, "- %s\n", said)
+		}
+		if len(r.Why) > 0 {
+			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(r.Why, "\n"))
 		}
 	}
 	return os.WriteFile(filepath.Join(s.folder, "soak.md"), []byte(b.String()), 0o644)

@@ -42,7 +42,8 @@ func TestSoakGoesOn(t *testing.T) {
 			t.Errorf("rounds %q", ran)
 		}
 		text, err := os.ReadFile(filepath.Join(s.folder, "soak.md"))
-		if err != nil || !strings.Contains(string(text), "| SQLite | 3 | 0.42 | 2 | T | 21 | 9 | 6 | 0 | 0 | 3 | 0 |") {
+		if err != nil || !strings.Contains(string(text), "| SQLite | 3 | 0.42 | 2 | T | 21 | 9 | 6 | 0 | 0 | 3 | 0 |") ||
+			!strings.Contains(string(text), "```text\n    t_test.go:5: 7 messages") {
 			t.Errorf("the report: %v\n%s", err, text)
 		}
 	})
