@@ -32,10 +32,11 @@ type Config struct {
 	// always do so.
 	AutoMigrate bool
 	// NoCheck opens a store on a server whose schema is missing or of another
-	// version: to migrate it.
+	// version, to migrate it; with Look an embedded one, too.
 	NoCheck bool
-	// Look leaves the schema of an embedded store as it is, whatever it is, if its
-	// file is there.
+	// Look opens a store to look at it. An embedded one is read only if its file is
+	// there, and its schema stays as it is; in PostgreSQL, too, what is due is left
+	// to others, so that a lease that is over is shown as one.
 	Look bool
 	// Existing opens an embedded store only if its file is there.
 	Existing bool

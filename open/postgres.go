@@ -97,6 +97,6 @@ func openPostgres(ctx context.Context, c Config) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.AutoMigrate, config.NoCheck = c.AutoMigrate, c.NoCheck
+	config.AutoMigrate, config.NoCheck, config.Look = c.AutoMigrate, c.NoCheck, c.Look
 	return postgres.Open(ctx, config)
 }

@@ -79,7 +79,7 @@ func openSQLite(ctx context.Context, c Config) (store.Store, error) {
 		return nil, &store.Error{Op: "open " + path, Code: store.ErrNotFound, Err: errors.New("there is no such file"),
 			Hint: "name the store with --store or PAWL_STORE; `pawl send` makes a new one"}
 	}
-	config.ReadOnly, config.NoCheck = c.Look && !missing, c.Look && !missing
+	config.ReadOnly, config.NoCheck = c.Look && !missing, c.Look && c.NoCheck && !missing
 	if c.Created != nil && missing {
 		defer func() { // only if it was made
 			if _, err := os.Stat(path); err == nil {

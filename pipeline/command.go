@@ -79,7 +79,8 @@ type Invocation struct {
 	// default of all commands, which a command may replace by its own.
 	StoreURL   string
 	StoreGiven bool
-	// Open opens a store and creates or migrates an embedded one; existing refuses one that is not there. The host
+	// Open opens a store and creates or migrates an embedded one; existing refuses one that is not there, and opens it
+	// for reading only where the command only [Looks]: leases that are over are shown as such, not taken back. The host
 	// closes it. An empty URL is StoreURL.
 	Open func(ctx context.Context, url string, existing bool) (store.Store, error)
 	// Policy is the matrix with the rules of all kinds and the overrides of the file.

@@ -25,7 +25,8 @@ func TestSoakGoesOn(t *testing.T) {
 				return errors.New("killed")
 			}
 			time.Sleep(length)
-			return read(strings.NewReader(`{"Action":"output","Test":"T","Output":"    t_test.go:5: 7 messages, 3 kills, 2 stops: lost 0, out of order 1\n"}
+			return read(strings.NewReader(`{"Action":"output","Test":"T","Output":` +
+				`"    t_test.go:5: 7 messages, 3 kills, 2 stops: lost 0, out of order 1\n"}
 {"Action":"` + verdict + `","Test":"T"}
 `))
 		}
@@ -42,8 +43,8 @@ func TestSoakGoesOn(t *testing.T) {
 			t.Errorf("rounds %q", ran)
 		}
 		text, err := os.ReadFile(filepath.Join(s.folder, "soak.md"))
-		if err != nil || !strings.Contains(string(text), "| SQLite | 3 | 0.42 | 2 | T | 21 | 9 | 6 | 0 | 0 | 3 | 0 |") ||
-			!strings.Contains(string(text), "```text\n    t_test.go:5: 7 messages") {
+		const sums = "| SQLite | 3 | 0.42 | 2 | T | 21 | 9 | 6 | 0 | 0 | 3 | 0 |"
+		if err != nil || !strings.Contains(string(text), sums) || !strings.Contains(string(text), "```text\n    t_test.go:5: 7 ") {
 			t.Errorf("the report: %v\n%s", err, text)
 		}
 	})

@@ -158,7 +158,7 @@ func (s *session) pipelineCommand(c *pipeline.Command) *cobra.Command {
 		if err := s.findStore(); err != nil {
 			return err
 		}
-		in, err := s.invocation(args, flags)
+		in, err := s.invocation(args, flags, c.Effect)
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func flagValues(c *cobra.Command, flags []pipeline.Flag, values []func() (any, e
 }
 
 // invocation is what a command of a pipeline gets.
-func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.Invocation, error) {
+func (s *session) invocation(args []string, flags pipeline.Values, effect pipeline.Effect) (*pipeline.Invocation, error) {
 	matrix, err := s.matrix()
 	if err != nil {
 		return nil, err
@@ -279,7 +279,11 @@ func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.In
 		Terminal: s.ErrTerminal, Show: s.board(), Getenv: s.Getenv, Logger: s.warnings(), Version: s.version,
 		Owner: serve.Owner("", time.Now()), Who: s.who(),
 		StoreURL: s.url(), StoreGiven: s.url() != open.DefaultStore || s.storeURL != "",
-		Open: s.openFor, Confirm: func(what string) error { return s.confirm("%s", what) },
+		Open: func(ctx context.Context, url string, existing bool) (store.Store, error) {
+			return s.openFor(ctx, open.Config{URL: url, AutoMigrate: s.autoMigrate, Existing: existing,
+				Look: existing && effect == pipeline.Looks})
+		},
+		Confirm: func(what string) error { return s.confirm("%s", what) },
 		Pipelines: s.sections, Section: s.sectionOf, Top: s.topSection, Rows: s.rows, Document: s.document,
 		Audit:  s.auditFor,
 		Policy: matrix,
@@ -287,18 +291,18 @@ func (s *session) invocation(args []string, flags pipeline.Values) (*pipeline.In
 }
 
 // openFor opens a store for a command of a pipeline.
-func (s *session) openFor(ctx context.Context, url string, existing bool) (store.Store, error) {
-	if url == "" && s.opened == nil {
-		return s.openAs(ctx, open.Config{AutoMigrate: s.autoMigrate, Existing: existing})
+func (s *session) openFor(ctx context.Context, c open.Config) (store.Store, error) {
+	if c.URL == "" && s.opened == nil {
+		return s.openAs(ctx, c)
 	}
-	if url == "" {
+	if c.URL == "" {
 		return s.opened, nil
 	}
-	s.redactor.LearnURLs(url)
-	opened, err := open.Open(ctx, open.Config{URL: url, AutoMigrate: s.autoMigrate, Existing: existing,
-		Logger: s.warnings()})
+	s.redactor.LearnURLs(c.URL)
+	c.Logger = s.warnings()
+	opened, err := open.Open(ctx, c)
 	if err != nil {
-		return nil, cannot(err, "open the store %s", redact.URL(url))
+		return nil, cannot(err, "open the store %s", redact.URL(c.URL))
 	}
 	s.more = append(s.more, opened)
 	return opened, nil

@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/outbox"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -448,26 +450,40 @@ func TestCheckOfASection(t *testing.T) {
 	}
 }
 
-// What a frozen daemon held beyond its lease may be claimed by anybody: for the view and the command alike.
+// What a frozen daemon holds beyond its lease is being processed, and stuck, for the view and the command alike,
+// until a process takes it back.
 func TestViewAndStatusAgreeAboutProcessing(t *testing.T) {
 	onBoth(t, func(r *rig) {
-		p := r.projection()
 		for id := range 3 {
 			r.put(id, "x", 1)
 		}
-		const processing = `SELECT count(*) FROM pawl_outbox_status WHERE status = 'processing'`
+		agree := func(when string, pending, processing, stuck int64) {
+			r.t.Helper()
+			looks, err := open.Open(r.t.Context(), open.Config{URL: r.url, Look: true})
+			r.ok(err)
+			defer func() { _ = looks.Close() }()
+			p := r.projection()
+			r.ok(p.use(looks))
+			s, err := p.ask(r.t.Context())
+			view := r.one(`SELECT count(*) FROM pawl_outbox_status WHERE status = 'processing'`)
+			if err != nil || s.Pending != pending || s.Processing != processing || s.Stuck != stuck ||
+				view != fmt.Sprint(processing) {
+				r.t.Errorf("%s: %+v, %v; the view says %s; want %d, %d, %d", when, s, err, view, pending, processing,
+					stuck)
+			}
+		}
+		p := r.projection()
 		ds, err := r.store.Claim(r.t.Context(), []store.Want{{Topic: p.topic, Limit: 3}},
 			store.Lease{For: 2 * time.Second, Owner: "w"})
 		if r.ok(err); len(ds) != 3 {
 			r.t.Fatalf("%d of 3 changes", len(ds))
 		}
-		if s, err := p.ask(r.t.Context()); err != nil || s.Processing != 3 || r.one(processing) != "3" {
-			r.t.Errorf("while the lease lasts: %+v, %v; the view says %s", s, err, r.one(processing))
-		}
+		agree("while the lease lasts", 0, 3, 0)
 		time.Sleep(2*time.Second + 100*time.Millisecond)
-		view := r.one(processing)
-		if s, err := p.ask(r.t.Context()); err != nil || s.Processing != 0 || s.Pending != 3 || view != "0" {
-			r.t.Errorf("after it: %+v, %v; the view says %s", s, err, view)
-		}
+		agree("after it", 0, 3, 3)
+		agree("after that", 0, 3, 3)
+		_, err = p.reclaim(r.t.Context(), 0, false)
+		r.ok(err)
+		agree("taken back", 3, 0, 0)
 	})
 }

@@ -251,14 +251,15 @@ func (p *projection) readOutbox(ctx context.Context) (s outboxState, err error) 
 		for _, of := range []store.State{"", store.Leased} {
 			n := 1
 			if of == store.Leased {
-				n = 1000
+				n = 10_000
 			}
 			for r, err := range looker.List(ctx, store.Filter{Topic: p.topic, State: of, Limit: n}) {
 				if err != nil {
 					return s, err
 				}
 				s.oldest = max(s.oldest, now.Sub(r.EnqueuedAt))
-				if r.Lease != nil && (now.After(r.Lease.Until) || now.Sub(r.Lease.StartedAt) > p.deadline) {
+				if l := r.Lease; of == store.Leased && l != nil &&
+					(now.After(l.Until) || now.Sub(l.StartedAt) > p.deadline) {
 					s.stuck++
 				}
 			}

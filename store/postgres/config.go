@@ -30,6 +30,8 @@ type Config struct {
 	MaxConns int
 	// AutoMigrate applies missing migrations at Open.
 	AutoMigrate bool
+	// Look leaves what is due to other processes: look-ups show a lease that is over as it is.
+	Look bool
 	// NoCheck opens a store whose schema is missing or of another version: to
 	// migrate it.
 	NoCheck bool

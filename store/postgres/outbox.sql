@@ -119,7 +119,7 @@ $pawl$;
 CREATE OR REPLACE VIEW pawl_outbox_status AS
 WITH held AS (
 	SELECT x.seq, c.owner, c.started, c.ends FROM @claim c CROSS JOIN LATERAL unnest(c.lanes) x(seq)
-	WHERE (c.gone IS NULL OR x.seq <> ALL (c.gone)) AND c.ends > clock_timestamp()), -- what is over may be claimed by anybody
+	WHERE c.gone IS NULL OR x.seq <> ALL (c.gone)),
 live AS (
 	SELECT m.*, @outbox_about(m.meta) AS about, left(t.name, -6) AS projection FROM @msg m JOIN @topic t ON t.id = m.topic
 	WHERE t.name LIKE '%.index' AND m.meta LIKE '%"op"%')

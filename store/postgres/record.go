@@ -165,6 +165,9 @@ func (s *inspector) catchUp(ctx context.Context) error {
 	if err := s.registry.loadTopics(ctx); err != nil {
 		return err
 	}
+	if s.cfg.Look {
+		return nil
+	}
 	soon, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
 	_ = s.upkeep.sweepIfDue(soon)

@@ -54,7 +54,6 @@ SELECT CAST(substr(m.id, 2) AS TEXT) AS id, substr(t.name, 1, length(t.name) - 6
 	strftime('%Y-%m-%dT%H:%M:%fZ', m.enqueued / 1000000.0, 'unixepoch') AS created_at
 FROM pawl_topic t JOIN pawl_msg m ON m.topic = t.topic
 	LEFT JOIN pawl_dead d ON d.seq = m.seq LEFT JOIN pawl_lease l ON l.lane = m.seq
-		AND l.until > (julianday('now') - 2440587.5) * 86400000000.0 -- what is over may be claimed by anybody
 	LEFT JOIN pawl_closed c ON c.lane = m.seq
 	LEFT JOIN pawl_tried r ON r.seq = m.seq
 	LEFT JOIN pawl_attempt a ON a.seq = m.seq AND a.n = (SELECT max(n) FROM pawl_attempt x WHERE x.seq = m.seq)
