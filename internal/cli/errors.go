@@ -101,21 +101,20 @@ func (s *session) end(err error) int {
 // commandIn finds commands of Pawl in a text.
 var commandIn = regexp.MustCompile(`\bpawl [a-z]+( [a-z-]+)*( --help)?`)
 
-// here makes the commands of a hint work as they stand: with the store or the configuration that this one was given.
+// here makes the commands of a hint work as they stand: with the configuration and the store that this one was given.
 func (s *session) here(hint string) string {
-	flag, value := " --store ", s.storeURL
-	if value == "" {
-		flag, value = " --config ", s.configPath
+	given := "pawl"
+	if s.configPath != "" {
+		given += " --config " + operate.ShellWord(s.configPath)
 	}
-	if value == "" || redact.URL(value) != value { // a password is not printed
-		return hint
+	if s.storeURL != "" && redact.URL(s.storeURL) == s.storeURL { // a password is not printed
+		given += " --store " + operate.ShellWord(s.storeURL)
 	}
-	value = operate.ShellWord(value)
 	return commandIn.ReplaceAllStringFunc(hint, func(command string) string {
 		if without(command) || strings.HasSuffix(command, " --help") {
 			return command
 		}
-		return "pawl" + flag + value + strings.TrimPrefix(command, "pawl")
+		return given + strings.TrimPrefix(command, "pawl")
 	})
 }
 

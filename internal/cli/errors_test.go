@@ -51,7 +51,8 @@ func TestHintsWorkAsTheyStand(t *testing.T) {
 		{"", "x.yaml", "run `pawl --config x.yaml topics ls`, or `pawl stores`, or pawl --config x.yaml dead show ID; " +
 			"`pawl topics ls --help` has the flags"},
 		{"sqlite:x.db?a=b", "x.yaml",
-			"run `pawl --store 'sqlite:x.db?a=b' topics ls`, or `pawl stores`, or pawl --store 'sqlite:x.db?a=b' dead show ID; " +
+			"run `pawl --config x.yaml --store 'sqlite:x.db?a=b' topics ls`, or `pawl stores`, " +
+				"or pawl --config x.yaml --store 'sqlite:x.db?a=b' dead show ID; " +
 				"`pawl topics ls --help` has the flags"},
 		{"postgres://ann:secret@host/db", "", hint},
 	} {

@@ -283,7 +283,7 @@ func (s *session) invocation(args []string, flags pipeline.Values, effect pipeli
 			return s.openFor(ctx, open.Config{URL: url, AutoMigrate: s.autoMigrate, Existing: existing,
 				Look: existing && effect == pipeline.Looks})
 		},
-		Confirm: func(what string) error { return s.confirm("%s", what) },
+		Confirm:   func(what string) error { return s.confirm("%s", what) },
 		Pipelines: s.sections, Section: s.sectionOf, Top: s.topSection, Rows: s.rows, Document: s.document,
 		Audit:  s.auditFor,
 		Policy: matrix,
