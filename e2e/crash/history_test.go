@@ -116,8 +116,9 @@ func assemble(lines []journal.Line, by *incarnation) ([]*delivery, error) {
 }
 
 // afterStop is how long after SIGCONT a worker may still begin what was claimed
-// before the stop: Pawl has to notice that its leases are over.
-const afterStop = time.Second
+// before the stop: Pawl has to notice that its leases are over, and a program may
+// have the message already. On a machine at ten times its load that took 1.8 s.
+const afterStop = 3 * time.Second
 
 // sure is until when the lease of d is known, from outside, to be live since its
 // start: until its verdict is written down, but no longer than its Pawl goes
