@@ -4,8 +4,10 @@
 package fingerprint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	"github.com/pawl-dev/pawl"
@@ -23,86 +25,72 @@ import (
 // A fingerprint is stored with its dead letter, and is not made anew: a later
 // version may cut out more, and then groups apart what died before it.
 func Of(kind pawl.Kind, text string) string {
-	var room [maxAlike + 64]byte
-	b := append(room[:0], kind...)
-	b = append(b, 0)
-	b = appendAlike(b, tellingLine(text))
-	sum := sha256.Sum256(b)
+	sum := sha256.Sum256(append([]byte(kind+"\x00"), alikeIn(text)...))
 	return hex.EncodeToString(sum[:6])
 }
 
 // tellingLine is the line of a text that says what happened: the first one, but of a traceback of Python the last
 // one that is not indented.
 func tellingLine(text string) string {
-	trimmed := strings.TrimSpace(text)
-	first, rest, _ := strings.Cut(trimmed, "\n")
-	if !strings.HasPrefix(first, "Traceback (most recent call last)") &&
-		(!strings.HasPrefix(first, `File "`) || strings.HasPrefix(text, "File")) {
-		return first
-	}
-	for rest != "" {
-		at := strings.LastIndexByte(rest, '\n')
-		if line := rest[at+1:]; strings.TrimLeft(line, " \t\r") == line && line != "" {
-			return line
+	first, rest, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if strings.HasPrefix(first, "Traceback (most recent call last)") ||
+		strings.HasPrefix(first, `File "`) && !strings.HasPrefix(text, "File") {
+		for _, line := range slices.Backward(strings.Split(rest, "\n")) {
+			if line != "" && !strings.Contains(" \t\r", line[:1]) {
+				return line
+			}
 		}
-		rest = rest[:max(at, 0)]
 	}
 	return first
 }
 
-// maxAlike bounds what is compared of a text, maxRead what is read of it.
+// maxAlike bounds what is compared of a text, maxRead what is read of it, farAhead how far a look ahead goes, so
+// that no text is slow.
 const (
 	maxAlike = 320
 	maxRead  = 2 << 10
+	farAhead = 512
 )
 
-// alike is a pass over a text that writes down what texts of one cause share. It
-// looks ahead a bounded way only, so that no text is slow.
+// alike is a pass over a text that writes down what texts of one cause share.
 type alike struct {
 	in   string
 	at   int
 	out  []byte
-	from int // where the text begins in out
 	code int // behind a word that announces a code; 0: there is none
 	shut int // the quote that ends a name
-
-	chunk    chars // what is in the chunk, that is up to the next space or bracket
-	chunkEnd int
 
 	last, former string // the words before
 	lastEnd      int    // the place behind the last one
 }
 
-// appendAlike appends text to b without what varies.
-func appendAlike(b []byte, text string) []byte {
-	a := alike{in: text[:min(len(text), maxRead)], out: b, from: len(b), shut: -1}
-	for a.at < len(a.in) && len(a.out)-a.from < maxAlike {
-		a.next()
-	}
-	for len(a.out) > a.from && a.out[len(a.out)-1] == ' ' {
-		a.out = a.out[:len(a.out)-1]
-	}
-	return a.out
-}
-
-func (a *alike) next() {
-	c := a.in[a.at]
-	switch {
-	case c <= ' ':
-		if len(a.out) > a.from && a.out[len(a.out)-1] != ' ' {
-			a.out = append(a.out, ' ')
+// alikeIn returns the telling line of a text without what varies.
+func alikeIn(text string) []byte {
+	text = tellingLine(text)
+	a := alike{in: text[:min(len(text), maxRead)], out: make([]byte, 0, maxAlike+64), shut: -1}
+	for a.at < len(a.in) && len(a.out) < maxAlike {
+		c := a.in[a.at]
+		if end := a.varying(c); end > 0 {
+			a.at = end
+			a.vary()
+			continue
+		}
+		if isWord(c) {
+			a.word()
+			continue
+		}
+		switch {
+		case c <= ' ':
+			if len(a.out) > 0 && a.out[len(a.out)-1] != ' ' {
+				a.out = append(a.out, ' ')
+			}
+		case isQuote(c) && (a.at == a.shut || a.opensName()): // so that a name is one, in quotes or not
+		default:
+			a.out = append(a.out, c)
 		}
 		a.at++
-	case a.recognise(c):
-		a.vary()
-	case isWord(c):
-		a.word()
-	case isQuote(c) && (a.at == a.shut || a.opensName()):
-		a.at++ // so that a name is one, in quotes or not
-	default:
-		a.out = append(a.out, c)
-		a.at++
 	}
+	return bytes.TrimRight(a.out, " ")
 }
 
 // before is the byte in front of the present one; a space at the beginning.
@@ -113,46 +101,36 @@ func (a *alike) before() byte {
 	return a.in[a.at-1]
 }
 
+// ahead is what a look ahead sees.
+func (a *alike) ahead() string { return a.in[a.at:min(len(a.in), a.at+farAhead)] }
+
 // vary writes down that something varies, once for several in a row, and passes
 // over its unit.
 func (a *alike) vary() {
-	n := len(a.out)
-	for n > a.from && strings.IndexByte("-_+$", a.out[n-1]) >= 0 {
-		n--
+	t := bytes.TrimRight(a.out, "-_+$")
+	if len(t) == 0 || !isWord(t[len(t)-1]) {
+		a.out = t // without its sign, or its beginning
 	}
-	if n == a.from || !isWord(a.out[n-1]) {
-		a.out = a.out[:n] // its sign, or its beginning
-	}
-	n = len(a.out)
-	for n > a.from && len(a.out)-n < 3 && strings.IndexByte(" ,.:;-_/+>~", a.out[n-1]) >= 0 {
-		n--
-	}
-	if n > a.from && a.out[n-1] == '#' {
-		a.out = a.out[:n]
+	t = bytes.TrimRight(a.out, " ,.:;-_/+>~")
+	if len(a.out)-len(t) <= 3 && bytes.HasSuffix(t, []byte("#")) {
+		a.out = t
 	} else {
 		a.out = append(a.out, '#')
 	}
-	a.unit()
-}
-
-// unit passes over what belongs to the number before: its unit, or the rest of a version.
-func (a *alike) unit() {
-	rest := a.in[a.at:]
-	if strings.HasPrefix(rest, "%") || strings.HasPrefix(rest, " %") && (len(rest) == 2 || !isWord(rest[2])) {
-		a.at += strings.IndexByte(rest, '%') + 1
-		return
-	}
-	if rest == "" || !isDigit(a.before()) {
-		return
-	}
-	gap := 0
-	if strings.IndexByte(" -.+~", rest[0]) >= 0 {
+	rest, gap := a.in[a.at:], 0
+	if rest != "" && strings.IndexByte(" -.+~", rest[0]) >= 0 {
 		gap = 1
 	}
-	end := span(rest, gap, len(rest), "")
-	if w := rest[gap:end]; gap == 1 && rest[0] != ' ' && isRelease(strings.TrimRight(w, digits)) ||
-		(gap == 0 || rest[0] == ' ') && isUnit(w) {
-		a.at += end
+	w := leadingWord(rest[gap:])
+	switch {
+	case strings.HasPrefix(rest, "%"):
+		a.at++
+	case strings.HasPrefix(rest, " %") && leadingWord(rest[2:]) == "":
+		a.at += 2
+	case w == "" || !isDigit(a.before()):
+	case gap == 1 && rest[0] != ' ' && isRelease(strings.TrimRight(w, digits)), // the rest of a version
+		(gap == 0 || rest[0] == ' ') && isUnit(w):
+		a.at += gap + len(w)
 	}
 }
 
@@ -161,10 +139,9 @@ const digits = "0123456789"
 // word takes a word, or what is left of one: letters and digits.
 func (a *alike) word() {
 	start := a.at
-	a.at = span(a.in, start, len(a.in), "")
-	w := a.in[start:a.at]
-	unit := strings.TrimLeft(w, digits)
-	letters := strings.TrimRight(w, digits)
+	w := leadingWord(a.in[start:])
+	a.at += len(w)
+	unit, letters := strings.TrimLeft(w, digits), strings.TrimRight(w, digits)
 	switch {
 	case !strings.ContainsAny(w, digits):
 		a.plain(w)
@@ -174,21 +151,19 @@ func (a *alike) word() {
 		strings.Trim(w, hexDigits) == "", strings.HasPrefix(w, "0x"), gibberish(letters),
 		len(w) >= 6 && start > 1 && a.in[start-1] == '_' && a.shut < start && !strings.HasPrefix(a.in[a.at:], "_"):
 		a.vary()
-	case unit != w:
-		a.at -= len(unit)
-		if isUnit(unit) || isZone(unit) || len(unit) >= 6 {
-			unit = ""
-		}
-		a.vary()
-		if a.at < start+len(w) {
-			a.out = append(a.out, unit...)
-			a.at = start + len(w)
-		}
-	default:
+	case unit == w:
 		if !isMoney(letters) {
 			a.out = append(a.out, letters...)
 		}
 		a.vary()
+	default:
+		a.at -= len(unit)
+		if a.vary(); a.at < start+len(w) {
+			if !isZone(unit) && len(unit) < 6 {
+				a.out = append(a.out, unit...)
+			}
+			a.at = start + len(w)
+		}
 	}
 	a.former, a.last, a.lastEnd = a.last, w, start+len(w)
 	if a.at == a.lastEnd && a.at < len(a.in) && strings.IndexByte("=:)", a.in[a.at]) >= 0 {
@@ -198,9 +173,9 @@ func (a *alike) word() {
 
 // plain takes a word without digits.
 func (a *alike) plain(w string) {
-	out := string(a.out[max(a.from, len(a.out)-2):])
+	out := string(a.out[max(0, len(a.out)-2):])
 	switch {
-	case isHexID(w), gibberish(w), (isTimeWord(w) || isMoney(w)) && a.dateAhead(),
+	case isHexID(w), gibberish(w), (isTimeWord(w) || isMoney(w)) && dateAhead.MatchString(a.ahead()),
 		isZone(w) && strings.HasSuffix(strings.TrimRight(out, " "), "#"),
 		// the end of the name of a pod
 		out == "#-" && len(w) == 5 && a.in[a.at-6] == '-' && !strings.ContainsAny(w, "aeiouy"):
@@ -212,8 +187,8 @@ func (a *alike) plain(w string) {
 	a.out = append(a.out, w...)
 	a.code = 0
 	if announcesCode(w) || strings.EqualFold(w, "error") && a.last == "returned" {
-		if w == "HTTP" && strings.HasPrefix(a.in[a.at:], "/") { // HTTP/1.1 404
-			a.at = a.skip(a.at+1, digits+".")
+		if w == "HTTP" {
+			a.at += len(httpVersion.FindString(a.ahead()))
 		}
 		a.code = a.at
 	}
@@ -231,15 +206,4 @@ func (a *alike) isCode(w string, start int) bool {
 	sql := strings.HasSuffix(a.in[:a.code], "SQLSTATE") && len(w) == 5
 	a.code = 0
 	return sql || len(w) <= most && strings.Trim(w, digits) == ""
-}
-
-// skip is the place behind the bytes from at on.
-func (a *alike) skip(at int, bytes string) int {
-	return len(a.in) - len(strings.TrimLeft(a.in[at:], bytes))
-}
-
-// dateAhead reports whether a number follows, as behind a month, or a month.
-func (a *alike) dateAhead() bool {
-	at := a.skip(a.at, " ,.-/")
-	return at > a.at && at < len(a.in) && (isDigit(a.in[at]) || isTimeWord(a.in[at:span(a.in, at, 10, "")]))
 }

@@ -7,9 +7,6 @@ import (
 
 // This file has the patterns of what varies from one failure to the next.
 
-// farAhead bounds how far a look ahead goes.
-const farAhead = 512
-
 // run is a pattern of what a URL or a path goes on with: brackets are part of it only in pairs.
 func run(stop string) string {
 	c := "[^\\s\"'`<>|(){}\\[\\]" + stop + "]"
@@ -18,61 +15,93 @@ func run(stop string) string {
 
 // pattern is one kind of thing that varies.
 type pattern struct {
-	when chars // what the chunk has to have any of
-	re   *regexp.Regexp
-	ok   func(a *alike, s string) bool // judges what was found; nil: it counts
-	run  bool                          // it ends before the punctuation of the text
+	first string // what it begins with; empty: where a word begins
+	when  string // the rest of the chunk, up to the next space or bracket, has any of these
+	re    *regexp.Regexp
+	ok    func(a *alike, s string) bool // judges what was found; nil: it counts
+	run   bool                          // it ends before the punctuation of the text
 }
 
 func compile(re string) *regexp.Regexp { return regexp.MustCompile(`\A(?:` + re + `)`) }
 
-// begun are the patterns of what varies where a word begins, in order. The first one that finds
-// something counts.
-var begun = []pattern{
-	{hasColon, compile(`\d{4}-\d\d-\d\dT[\d:.]+\d(?:[+-]\d\d:\d\d)?`), nil, false},
-	{hasColon, compile(`(?:[A-Za-z][\w+.-]{0,23}:/|arn:)/?` + run(`\\`) + `+`), isURL, true},
-	{hasColon | hasSign, compile(`(?:[0-9A-Fa-f]{2}(?::|-)){5}[0-9A-Fa-f]{2}\b`), nil, false},
-	{hasColon, ipv6, hasDigits, true},
-	{hasColon, compile(`[A-Za-z]:[\\/](?:[^/\s]` + windows + `)`), nil, true},
-	{hasSign, compile(`[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\b`), nil, false},
-	{hasAt, compile(`[\w.%+-]{1,64}@[\w-]+(?:\.[\w-]+)+`), nil, false},
-	{hasSlash | hasDot, compile(run(`:`) + `+`), (*alike).isRelative, true},
-	{hasDot | hasColon, compile(`[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{2,5}\b)?`), (*alike).isHost, false},
+// patterns are what varies, in order. The first one that finds something counts.
+var patterns = []pattern{
+	{"", ":", compile(`\d{4}-\d\d-\d\dT[\d:.]+\d(?:[+-]\d\d:\d\d)?`), nil, false},
+	{"", ":", compile(`(?:[A-Za-z][\w+.-]{0,23}:/|arn:)/?` + run(`\\`) + `+`), isURL, true},
+	{"", ":-", compile(`(?:[0-9A-Fa-f]{2}(?::|-)){5}[0-9A-Fa-f]{2}\b`), nil, false},
+	{"", ":", compile(ipv6), hasDigits, true},
+	{"", ":", compile(`[A-Za-z]:[\\/](?:[^/\s]` + windows + `)`), nil, true},
+	{"", "-", compile(`[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}\b`), nil, false},
+	{"", "@", compile(`[\w.%+-]{1,64}@[\w-]+(?:\.[\w-]+)+`), nil, false},
+	{"", "/.\\", compile(run(`:`) + `+`), (*alike).isRelative, true},
+	{"", ".:", compile(`[a-z0-9-]+(?:\.[a-z0-9-]+)*(?::\d{2,5}\b)?`), (*alike).isHost, false},
+	{":", "", compile(`:` + ipv6), hasDigits, true},
+	{"[", "", compile(`\[[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%\w+)?\]`), nil, false},
+	{"/.~$", "", compile(`(?:/+[\w.@%~+{\[-]|\.\.?[\\/][^/]|~/.|\$\{?[A-Za-z_]\w*\}?/.)` + run(`:`) + `*`),
+		(*alike).beginsPath, true},
+	{"\\", "", compile(`\\\\(?:\\\\)?\w[\w.$~&+-]*\\` + windows), (*alike).beginsPath, true},
+	{"+", "", compile(`\+\d(?:[ ().-]{0,2}\d){7,14}\b`), nil, false},
+	{"(", "", compile(`\(\d{3}\)[ .-]?\d{3}[ .-]?\d{4}\b`), nil, false},
+	{"\xe2\xc2", "", compile(`“[^”]*”|‘[^’]*’|«[^»]*»`),
+		func(a *alike, _ string) bool { return !isWord(a.before()) }, false},
 }
 
-// windows is the rest of a path of Windows, where a folder may have spaces in its name.
-var windows = `(?:[\w.$~&+-]*(?: [\w()&.-]+){0,2}\\)*` + run(`:`) + `*`
-
-var (
-	ipv6 = compile(`(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}(?:\.\d+){0,3})?(?:%\w+)?`)
-	word = regexp.MustCompile(`\A[A-Za-z]+`)
+const (
+	ipv6 = `(?:[0-9A-Fa-f]{0,4}:){2,7}(?:[0-9A-Fa-f]{1,4}(?:\.\d+){0,3})?(?:%\w+)?`
+	// windows is the rest of a path of Windows, where a folder may have spaces in its name.
+	windows = `(?:[\w.$~&+-]*(?: [\w()&.-]+){0,2}\\)*` + "[^\\s\"'`<>|(){}\\[\\]:]*"
 )
 
-// quotation is in the quotes of typesetters.
-var quotation = pattern{re: compile(`“[^”]*”|‘[^’]*’|«[^»]*»`),
-	ok: func(a *alike, _ string) bool { return !isWord(a.before()) }}
+var (
+	opensJSON = compile(`[{\[][ {\[]{0,7}["']`)
+	next      = regexp.MustCompile(`[,;]\w*(?:=|:\S)`) // a part of a text that has several
+	file      = regexp.MustCompile(`\.(?:\d*[a-z][a-z0-9]{0,3}|\d*[A-Z][A-Z0-9]{0,3}|jsonl|xhtml|proto|class|swift|` +
+		`parquet|ndjson)$`) // the ending of the name of a file
+	name        = compile("[\"'`][\\w.-]+\\\\?[\"'`]") // one in quotes, as names of columns are
+	base64      = compile(`eyJ[\w.+/=-]+|[\w+/-]+={0,2}`)
+	withID      = compile(`([a-z]{2,6}_([0-9A-Za-z]{6,}))(?:[^\w-]|$)`) // usr_0a1b2c3d4e5f
+	dateAhead   = compile(`[ ,.\-/]+(?:\d|` + strings.Join(strings.Fields(timeWords), `\b|`) + `\b)`)
+	httpVersion = compile(`/[\d.]*`)      // HTTP/1.1 404
+	inParens    = compile(`\)=\([^)]*\)`) // Key (email)=(bob@example.com) already exists
+	given       = compile("(=>? {0,3}|: {0,3})(?:" +
+		"(\"[^\"]*\"|'[^']*')|[^\\s\"'`|<>={\\[(:/\\\\][^\\s\"'`|<>&:,;)\\]}]*|/[^\\s,;]*)")
+)
 
-// path is one that begins with what only paths begin with.
-var path = pattern{re: compile(`(?:/+[\w.@%~+{\[-]|\.\.?[\\/][^/]|~/.|\$\{?[A-Za-z_]\w*\}?/.)` + run(`:`) + `*`),
-	ok: (*alike).beginsPath, run: true}
-
-// signs are the patterns of what begins with another character than that of a word.
-var signs = map[byte]pattern{
-	':': {re: compile(`:` + ipv6.String()[2:]), ok: hasDigits, run: true},
-	'[': {re: compile(`\[[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%\w+)?\]`)},
-	'/': path, '.': path, '~': path, '$': path,
-	'\\': {re: compile(`\\\\(?:\\\\)?\w[\w.$~&+-]*\\` + windows), ok: (*alike).beginsPath, run: true},
-	'+':  {re: compile(`\+\d(?:[ ().-]{0,2}\d){7,14}\b`)},
-	0xe2: quotation, 0xc2: quotation,
-	'(': {re: compile(`\(\d{3}\)[ .-]?\d{3}[ .-]?\d{4}\b`)},
+// varying returns the place behind what varies as a whole, if it begins here with c, or 0.
+func (a *alike) varying(c byte) int {
+	if isQuote(c) {
+		return a.quoted()
+	}
+	if (c == '{' || c == '[') && opensJSON.MatchString(a.ahead()) {
+		return a.snippet()
+	}
+	var chunk, inside string
+	if isWord(c) && !isWord(a.before()) {
+		chunk = a.ahead()
+		if end := strings.IndexAny(chunk, " \t\r\n!\"'()*,;<>[]^{|}`#"); end >= 0 {
+			chunk = chunk[:end]
+		}
+		if inside = chunk; strings.IndexByte("./\\:@", chunk[len(chunk)-1]) >= 0 {
+			inside = chunk[:len(chunk)-1] // without what punctuates the text
+		}
+	}
+	for i := range patterns {
+		if p := &patterns[i]; strings.IndexByte(p.first, c) >= 0 || strings.ContainsAny(inside, p.when) ||
+			p.when == ".:" && inside != "" && a.behind(resolves) {
+			if end := a.find(p); end > 0 {
+				return end
+			}
+		}
+	}
+	if len(chunk) >= 8 && strings.ContainsAny(inside, digits+"-_+=%~&?$./\\:@") {
+		return a.token(chunk)
+	}
+	return 0
 }
-
-// next is a part of a text that has several.
-var next = regexp.MustCompile(`[,;]\w*(?:=|:\S)`)
 
 // find returns the place behind what p finds here, or 0.
 func (a *alike) find(p *pattern) int {
-	s := p.re.FindString(a.in[a.at:min(len(a.in), a.at+farAhead)])
+	s := p.re.FindString(a.ahead())
 	if s == "" {
 		return 0
 	}
@@ -130,10 +159,6 @@ func (a *alike) isRelative(p string) bool {
 	return strings.Count(p, "/") > 1 && a.before() != ':' && p != strings.ToUpper(p)
 }
 
-// file is the ending of the name of a file.
-var file = regexp.MustCompile(
-	`\.(?:\d*[a-z][a-z0-9]{0,3}|\d*[A-Z][A-Z0-9]{0,3}|jsonl|xhtml|proto|class|swift|parquet|ndjson)$`)
-
 // isDomain reports whether a name ends as names of hosts do.
 func isDomain(name string) bool {
 	first, rest, _ := strings.Cut(name, ".")
@@ -161,79 +186,17 @@ func (a *alike) isHost(s string) bool {
 	return strings.Contains(name, ".") && !file.MatchString(name) || a.before() == '[' || a.behind(dials)
 }
 
-// recognise passes over what varies as a whole, if it begins here.
-func (a *alike) recognise(c byte) bool {
-	end := 0
-	switch p, ok := signs[c]; {
-	case (c == '{' || c == '[') && opensJSON.MatchString(a.in[a.at:min(len(a.in), a.at+10)]):
-		end = a.snippet()
-	case ok:
-		end = a.find(&p)
-	case isQuote(c):
-		end = a.quoted()
-	case isWord(c) && !isWord(a.before()):
-		end = a.begins()
-	}
-	if end > 0 {
-		a.at = end
-	}
-	return end > 0
-}
-
-// begins tries the patterns where a word begins. What is in the chunk says which: most words are only words.
-func (a *alike) begins() int {
-	has := a.look()
-	if has&^(hasLower|hasUpper) == 0 {
-		if a.behind(resolves) {
-			return a.find(&begun[len(begun)-1])
-		}
-		return 0
-	}
-	for i := range begun {
-		if p := &begun[i]; has&p.when != 0 {
-			if end := a.find(p); end > 0 {
-				return end
-			}
-		}
-	}
-	if a.chunkEnd-a.at >= 8 {
-		return a.token()
-	}
-	return 0
-}
-
-// look returns what is in the present chunk: once for all that begins in it.
-func (a *alike) look() chars {
-	if a.at >= a.chunkEnd {
-		a.chunk, a.chunkEnd = 0, a.at
-		for a.chunkEnd < len(a.in) && a.chunkEnd-a.at < farAhead && kinds[a.in[a.chunkEnd]] != 0 {
-			k := kinds[a.in[a.chunkEnd]]
-			a.chunkEnd++
-			if k < hasDot || a.chunkEnd < len(a.in) && kinds[a.in[a.chunkEnd]] != 0 {
-				a.chunk |= k // and not what punctuates the text
-			}
-		}
-	}
-	return a.chunk
-}
-
-var (
-	base64 = compile(`eyJ[\w.+/=-]+|[\w+/-]+={0,2}`)
-	withID = compile(`[a-z]{2,6}_([0-9A-Za-z]{6,})([^\w-]|$)`) // usr_0a1b2c3d4e5f
-)
-
 // token is a key, a hash, base64: what is long, and reads like no word, or an id behind its prefix.
-func (a *alike) token() int {
+func (a *alike) token(chunk string) int {
 	before := strings.TrimRight(a.in[max(a.at-4, 0):a.at], "_-+")
 	if before != "" && before[len(before)-1] != '=' && isToken(before[len(before)-1]) {
 		return 0 // in the middle of one
 	}
-	rest := a.in[a.at:a.chunkEnd]
-	if m := withID.FindStringSubmatch(rest); m != nil && len(m[0])-len(m[2]) >= 16 && isID(m[1]) {
-		return a.at + len(m[0]) - len(m[2])
+	if m := withID.FindStringSubmatch(chunk); m != nil && len(m[1]) >= 16 && isID(m[2]) {
+		return a.at + len(m[1])
 	}
-	s := base64.FindString(rest)
-	if rest = rest[len(s):]; strings.HasPrefix(s, "eyJ") || len(s) >= 16 && isRandom(s, false) &&
+	s := base64.FindString(chunk)
+	if rest := chunk[len(s):]; strings.HasPrefix(s, "eyJ") || len(s) >= 16 && isRandom(s, false) &&
 		(rest == "" || !isWord(rest[0]) || !strings.HasSuffix(s, "=")) {
 		return a.at + len(s)
 	}
@@ -271,9 +234,6 @@ func (a *alike) quoted() int {
 	return 0
 }
 
-// name is one in quotes, as names of columns are.
-var name = compile("[\"'`][\\w.-]+\\\\?[\"'`]")
-
 // opensName reports whether the quote here begins what names the cause, such as that of a column, and
 // remembers where it ends.
 func (a *alike) opensName() bool {
@@ -292,8 +252,6 @@ func (a *alike) opensName() bool {
 	}
 	return false
 }
-
-var opensJSON = compile(`[{\[][ {\[]{0,7}["']`)
 
 // snippet is JSON, or the like of it; one that was cut goes to the end.
 func (a *alike) snippet() int {
@@ -319,15 +277,9 @@ func (a *alike) snippet() int {
 	return len(a.in)
 }
 
-var (
-	inParens = compile(`\)=\([^)]*\)`) // Key (email)=(bob@example.com) already exists
-	given    = compile("(=>? {0,3}|: {0,3})(?:" +
-		"(\"[^\"]*\"|'[^']*')|[^\\s\"'`|<>={\\[(:/\\\\][^\\s\"'`|<>&:,;)\\]}]*|/[^\\s,;]*)")
-)
-
 // keyed passes over the value behind a key that says who or which one it was.
 func (a *alike) keyed(start int) {
-	key, rest := a.in[start:a.at], a.in[a.at:min(len(a.in), a.at+farAhead)]
+	key, rest := a.in[start:a.at], a.ahead()
 	if s := inParens.FindString(rest); s != "" {
 		a.out, a.at = append(a.out, ")="...), a.at+len(s)
 		a.vary()
@@ -357,6 +309,6 @@ func isValue(v, rest string) bool {
 	case rest == "" || strings.IndexByte(",;)]}", rest[0]) >= 0:
 		return true
 	}
-	w := word.FindString(rest[1:])
+	w := leadingWord(rest[1:])
 	return rest[0] == ' ' && (saysWhatIsWrong(w) || strings.IndexAny(rest[1+len(w):], "=:") == 0)
 }

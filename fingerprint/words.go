@@ -19,16 +19,18 @@ func inAnyCase(list string) func(w string) bool {
 	return func(w string) bool { return has(strings.ToLower(w)) }
 }
 
+// timeWords are words of a date, if a number follows; zones are behind a time.
+const timeWords = `Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec January February March April June July August
+	September October November December Mon Tue Wed Thu Fri Sat Sun Monday Tuesday Wednesday Thursday Friday
+	Saturday Sunday`
+
 var (
 	isUnit = among(`ns us µs μs ms s m h d sec secs second seconds min mins minute minutes hour hours day days
 		millisecond milliseconds microseconds B b k K M G T kB KB MB GB TB KiB MiB GiB TiB Ki Mi Gi byte bytes week
 		weeks month months year years PB PiB EiB Gb Mb kb Kb bit bits bps EUR USD GBP CHF JPY CNY RMB € £ ¥ Z x th st
 		nd rd`)
-	// isTimeWord are words of a date, if a number follows; zones are behind a time.
-	isTimeWord = among(`Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec January February March April June July August
-		September October November December Mon Tue Wed Thu Fri Sat Sun Monday Tuesday Wednesday Thursday Friday
-		Saturday Sunday`)
-	zones = among(`UTC GMT CET CEST EST EDT PST PDT MSK CST CDT MST MDT BST IST JST KST WET WEST EET EEST HKT SGT AEST
+	isTimeWord = among(timeWords)
+	zones      = among(`UTC GMT CET CEST EST EDT PST PDT MSK CST CDT MST MDT BST IST JST KST WET WEST EET EEST HKT SGT AEST
 		AEDT NZST NZDT AKST HST LMT AM PM am pm`)
 	isMoney   = among(`EUR USD GBP CHF JPY CNY RMB € £ ¥`)
 	isRelease = inAnyCase(`rc alpha beta pre dev snapshot release final ga post build patch incompatible m`)
@@ -126,12 +128,12 @@ func isRandom(s string, word bool) bool {
 		if c >= 0x80 {
 			return false
 		}
-		n[kinds[c]]++
+		n[kind(c)]++
 		if i == 0 {
 			continue
 		}
 		p := s[i-1]
-		if kinds[p] != kinds[c] {
+		if kind(p) != kind(c) {
 			changes++
 		}
 		if !isWord(p) || !isWord(c) {
@@ -142,17 +144,17 @@ func isRandom(s string, word bool) bool {
 		case isDigit(p) && isDigit(c):
 		case isDigit(p) || isDigit(c):
 			strange += 2
-		case kinds[p] == hasLower && kinds[c] == hasUpper:
+		case kind(p) == 'a' && kind(c) == 'A':
 			strange++
 		case following[(p|0x20)-'a']&(1<<((c|0x20)-'a')) == 0:
 			strange += 2
 		}
 	}
-	letters := n[hasLower] + n[hasUpper]
-	if !word && pairs > 0 && (n[hasDigit] > 0 && letters > 0 || n[hasLower] > 0 && n[hasUpper] > 0) {
+	letters := n['a'] + n['A']
+	if !word && pairs > 0 && (n['0'] > 0 && letters > 0 || n['a'] > 0 && n['A'] > 0) {
 		// the capitals that begin the words of a name are fewer than those of base64, and change less often
 		return strange*2 >= pairs || changes*4 >= len(s) &&
-			50*strange/pairs+100*min(n[hasLower], n[hasUpper])/letters >= 55
+			50*strange/pairs+100*min(n['a'], n['A'])/letters >= 55
 	}
 	share := 4
 	if pairs < 12 {
@@ -163,52 +165,32 @@ func isRandom(s string, word bool) bool {
 	return strange*10 >= pairs*share
 }
 
-// chars are the kinds of characters that are in a chunk.
-type chars uint8
-
-const (
-	hasLower chars = 1 << iota
-	hasUpper
-	hasDigit
-	hasSign // - _ + =, and others
-	hasDot
-	hasSlash
-	hasColon
-	hasAt
-)
-
-// kinds has the chars of each byte; 0 ends a chunk.
-var kinds = func() (k [256]chars) {
-	for c := range k {
-		switch b := byte(c); {
-		case '0' <= b && b <= '9':
-			k[c] = hasDigit
-		case 'A' <= b && b <= 'Z':
-			k[c] = hasUpper
-		case 'a' <= b && b <= 'z' || b >= 0x80:
-			k[c] = hasLower
-		case strings.IndexByte("-_+=%~&?$", b) >= 0:
-			k[c] = hasSign
-		}
+// kind returns 'a' for a small letter, or one beyond ASCII, 'A' for a capital, '0' for a digit, and else 0.
+func kind(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return '0'
+	case 'A' <= c && c <= 'Z':
+		return 'A'
+	case 'a' <= c && c <= 'z' || c >= 0x80:
+		return 'a'
 	}
-	k['.'], k['/'], k['\\'], k[':'], k['@'] = hasDot, hasSlash, hasSlash, hasColon, hasAt
-	return k
-}()
+	return 0
+}
 
-func isDigit(c byte) bool { return kinds[c] == hasDigit }
+func isDigit(c byte) bool { return kind(c) == '0' }
 func isQuote(c byte) bool { return c == '"' || c == '\'' || c == '`' }
-
-// isWord reports whether c is a digit or a letter, also one beyond ASCII.
-func isWord(c byte) bool { return kinds[c]&(hasLower|hasUpper|hasDigit) != 0 }
+func isWord(c byte) bool  { return kind(c) != 0 }
 
 // isToken reports whether keys and base64 may have c, besides dots and slashes.
 func isToken(c byte) bool { return isWord(c) || c == '_' || c == '-' || c == '+' || c == '=' }
 
-// span is the place behind letters, digits and the bytes in more from at on, at most so many.
-func span(s string, at, most int, more string) int {
-	end := at
-	for end < len(s) && end-at < most && (isWord(s[end]) || strings.IndexByte(more, s[end]) >= 0) {
-		end++
+// leadingWord is what of letters and digits s begins with.
+func leadingWord(s string) string {
+	for i := range len(s) {
+		if !isWord(s[i]) {
+			return s[:i]
+		}
 	}
-	return end
+	return s
 }
