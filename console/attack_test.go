@@ -103,7 +103,7 @@ func TestWhatIsKeptIsOfTheSameTopics(t *testing.T) {
 	proxy := api.Proxy{Trusted: []string{"192.0.2.1"}, UserHeader: "X-User", Roles: map[string]string{"*": api.Viewer}}
 	page := func(secret string, topics ...string) string {
 		token.Topics = topics
-		if err := r.shops[0].api.SetAccess(api.Access{Tokens: []api.Token{token}, Proxy: proxy}); err != nil {
+		if err := r.sites[0].api.SetAccess(api.Access{Tokens: []api.Token{token}, Proxy: proxy}); err != nil {
 			t.Fatal(err)
 		}
 		q := r.as(secret, http.MethodGet, "/console/messages", nil)

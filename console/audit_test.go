@@ -116,13 +116,13 @@ func TestFormsAndRequestsAreAuditedAlike(t *testing.T) {
 					t.Fatalf("%s: %d\n%s", path, answer.StatusCode, body)
 				}
 				text := a.body + `,"reason":"because"}`
-				if _, _, err := byRequest.shops[0].api.Call(t.Context(), ada, http.MethodPost, path,
+				if _, _, err := byRequest.sites[0].api.Call(t.Context(), ada, http.MethodPost, path,
 					[]byte(strings.Replace(text, "{,", "{", 1))); err != nil {
 					t.Fatal(path, err)
 				}
 			}
 			byForm.replayByForm()
-			replayByRequest(t, byRequest.shops[0].api, ada)
+			replayByRequest(t, byRequest.sites[0].api, ada)
 			if edits := audited(t, byForm.store); !slices.ContainsFunc(edits, func(line string) bool {
 				return strings.Contains(line, `"action":"edit"`) && strings.Contains(line, `"reason":"because"`)
 			}) {
@@ -193,7 +193,7 @@ func replayByRequest(t *testing.T, a *api.API, who api.Caller) {
 
 // TestAuditSaysHowToUndo what people and pipelines do.
 func TestAuditSaysHowToUndo(t *testing.T) {
-	v := &view{Lang: english, shop: &shop{}}
+	v := &view{Lang: english, site: &site{}}
 	for action, want := range map[string]string{"topics pause": "Resume it.", "forward.rules.rm": "Add the rule again.",
 		"forward.rules.set": "Set what is shown back to what it was.", "operations cancel": "Plan it again for what is left.",
 		"cancel": "It cannot be undone: send the message again.", "dead discard": "It cannot be undone.",

@@ -46,8 +46,8 @@ type Named struct {
 	Store       store.Store
 }
 
-// shop is a store with what shows it.
-type shop struct {
+// site is a store with what shows it.
+type site struct {
 	name, color, base string // base is the path of its pages
 	api               *api.API
 	own               bool // api was made here
@@ -59,7 +59,7 @@ type shop struct {
 // Console is the web console. Make one with [New].
 type Console struct {
 	config   Config
-	shops    []*shop
+	sites    []*site
 	mux      *http.ServeMux
 	logins   throttle
 	ended    ended
@@ -88,8 +88,8 @@ func New(c Config) (*Console, error) {
 	k := &Console{config: c, patience: patience, logins: throttle{seed: maphash.MakeSeed()},
 		ended: ended{known: map[string]time.Time{}}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
-	first := &shop{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
-	k.shops = append(k.shops, first)
+	first := &site{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
+	k.sites = append(k.sites, first)
 	var err error
 	if first.api == nil {
 		first.own = true
@@ -99,15 +99,15 @@ func New(c Config) (*Console, error) {
 		if err != nil {
 			break
 		}
-		next := &shop{name: s.Name, color: s.Color, base: c.BasePath + "/@" + s.Name, own: true}
+		next := &site{name: s.Name, color: s.Color, base: c.BasePath + "/@" + s.Name, own: true}
 		next.api, err = api.New(s.Store, api.Config{})
-		k.shops = append(k.shops, next)
+		k.sites = append(k.sites, next)
 	}
 	if err != nil {
 		return nil, err
 	}
 	k.mux = k.routes()
-	for _, s := range k.shops {
+	for _, s := range k.sites {
 		s.figures = figures{past: map[string]*past{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
 		if s == first {
 			s.figures.waits = c.Waits
@@ -122,9 +122,9 @@ var storeName, color = regexp.MustCompile(`^[A-Za-z0-9-]+$`), regexp.MustCompile
 // colors is the stylesheet of the colors of stores.
 func (k *Console) colors(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css")
-	for i, s := range k.shops {
+	for i, s := range k.sites {
 		if s.color != "" {
-			_, _ = fmt.Fprintf(w, ".shop-%d{--store:%s}\n", i, s.color) // the browser asks again
+			_, _ = fmt.Fprintf(w, ".site-%d{--store:%s}\n", i, s.color) // the browser asks again
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (k *Console) colors(w http.ResponseWriter, _ *http.Request) {
 func (k *Console) Close() {
 	k.stop()
 	k.wg.Wait()
-	for _, s := range k.shops {
+	for _, s := range k.sites {
 		if s.own {
 			s.api.Close()
 		}
@@ -158,7 +158,7 @@ func (k *Console) routes() *http.ServeMux {
 		method, path, _ := strings.Cut(path, " ")
 		mux.HandleFunc(method+" "+base+path, serve)
 	}
-	for _, s := range k.shops {
+	for _, s := range k.sites {
 		for _, p := range pages() {
 			method := p.method
 			if method == "" {
@@ -173,7 +173,7 @@ func (k *Console) routes() *http.ServeMux {
 		mux.HandleFunc("GET "+s.base+"/live", k.live(s))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		v := k.view(w, r, k.shops[0], &page{path: r.URL.Path})
+		v := k.view(w, r, k.sites[0], &page{path: r.URL.Path})
 		if v.admit() {
 			v.fail(&api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("There is no such page.")})
 		}
@@ -182,7 +182,7 @@ func (k *Console) routes() *http.ServeMux {
 }
 
 // handle makes a handler of a page.
-func (k *Console) handle(s *shop, p *page) http.HandlerFunc {
+func (k *Console) handle(s *site, p *page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := k.view(w, r, s, p)
 		if !v.admit() {

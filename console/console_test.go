@@ -86,7 +86,7 @@ func (r *rig) as(secret, method, path string, form url.Values) *http.Request {
 		q.Header.Set("Origin", "http://pawl.test")
 	}
 	if secret != "" {
-		session, err := r.shops[0].api.Session(q, secret, time.Now().Add(time.Hour))
+		session, err := r.sites[0].api.Session(q, secret, time.Now().Add(time.Hour))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -156,8 +156,8 @@ func TestPagesNameTheRunbook(t *testing.T) {
 	if err := r.store.(store.Topics).Pause(t.Context(), "mail", 0, "ops", "the server moves"); err != nil {
 		t.Fatal(err)
 	}
-	r.shops[0].checkup.next = time.Now().Add(time.Hour)
-	r.shops[0].checkup.verdict = []diagnosis{{Check: "topic mail", Detail: "one key holds it up", Runbook: "PawlHotKey"},
+	r.sites[0].checkup.next = time.Now().Add(time.Hour)
+	r.sites[0].checkup.verdict = []diagnosis{{Check: "topic mail", Detail: "one key holds it up", Runbook: "PawlHotKey"},
 		{Check: "topic orders", Detail: "it stands still"}}
 	for path, name := range map[string]string{"topics": "PawlTopicPaused", "topics/mail": "PawlTopicUnserved",
 		"dead": "PawlDeadLetters", "messages/" + id: "PawlHotKey", "state": "PawlStateIgnored", "workers": "PawlZombies",
@@ -224,7 +224,7 @@ func TestAPageSaysSinceWhen(t *testing.T) {
 		return regexp.MustCompile(`data-at="[^"]*"`).FindString(body)
 	}
 	asOf()
-	m := &r.shops[0].memo
+	m := &r.sites[0].memo
 	m.mu.Lock()
 	for _, e := range m.known {
 		e.mu.Lock()
@@ -304,10 +304,10 @@ func TestStoresHaveTheirNameAndColor(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := r.get(secretOf(api.Admin), "/console/@us/topics/mail")
-	if !strings.Contains(body, `<body class="shop-1">`) || !strings.Contains(body, "/console/@us/do/v1/topics/mail/pause") {
+	if !strings.Contains(body, `<body class="site-1">`) || !strings.Contains(body, "/console/@us/do/v1/topics/mail/pause") {
 		t.Error(body)
 	}
-	if css := r.get(secretOf(api.Admin), "/console/stores.css"); !strings.Contains(css, ".shop-1{--store:navy}") {
+	if css := r.get(secretOf(api.Admin), "/console/stores.css"); !strings.Contains(css, ".site-1{--store:navy}") {
 		t.Error(css)
 	}
 	form := url.Values{"back": {"/console/@us/topics/mail"}}
@@ -335,8 +335,8 @@ func TestOverviewSaysEachFindingOnce(t *testing.T) {
 	if err := r.store.(store.Topics).Pause(t.Context(), "mail", 0, "ops", ""); err != nil {
 		t.Fatal(err)
 	}
-	r.shops[0].checkup.next = time.Now().Add(time.Hour)
-	r.shops[0].checkup.verdict = []diagnosis{
+	r.sites[0].checkup.next = time.Now().Add(time.Hour)
+	r.sites[0].checkup.verdict = []diagnosis{
 		{Check: "topic mail", Detail: "paused by ops", Runbook: "PawlTopicPaused"},
 		{Check: "topic mail", Detail: "one key", Runbook: "PawlHotKey", Message: "m1"},
 		{Check: "topic sms", Detail: "7 dead letters", Runbook: "PawlDeadLetters"},

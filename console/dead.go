@@ -256,7 +256,7 @@ type planData struct {
 
 // deadPlan plans what a form asks for, and shows what it would do.
 func deadPlan(v *view) (any, error) {
-	d := planData{Kind: v.r.PostForm.Get("kind"), Back: local(v.r.PostForm.Get("back"), v.shop.base)}
+	d := planData{Kind: v.r.PostForm.Get("kind"), Back: local(v.r.PostForm.Get("back"), v.site.base)}
 	kinds := []string{operate.KindReplay, operate.KindResolve, operate.KindReopen, operate.KindDiscard}
 	if !slices.Contains(kinds, d.Kind) {
 		return nil, &api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("There is no such action.")}

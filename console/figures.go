@@ -54,7 +54,7 @@ type waitCount struct {
 }
 
 // run reads the figures until ctx ends.
-func (f *figures) run(ctx context.Context, s *shop) {
+func (f *figures) run(ctx context.Context, s *site) {
 	all := everything()
 	for ctx.Err() == nil {
 		began := time.Now()

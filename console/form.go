@@ -126,7 +126,7 @@ func routeOf(path string) (*api.Route, []string) {
 
 // act does what a form asks for: POST /do/v1/… with the fields of the route.
 func act(v *view) (any, error) {
-	path := strings.TrimPrefix(v.r.URL.EscapedPath(), v.shop.base+"/do")
+	path := strings.TrimPrefix(v.r.URL.EscapedPath(), v.site.base+"/do")
 	route, _ := routeOf(path)
 	if route == nil {
 		return nil, &api.Problem{Status: http.StatusNotFound, Title: "not found", Detail: v.T("There is no such action.")}

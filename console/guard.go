@@ -126,7 +126,7 @@ func (k *Console) caller(r *http.Request) (api.Caller, error) {
 	if k.ended.has(session) {
 		session = ""
 	}
-	return k.shops[0].api.Caller(r, session)
+	return k.sites[0].api.Caller(r, session)
 }
 
 // ended are the sessions that were logged out of, until they would have ended by themselves.
@@ -150,20 +150,20 @@ func (e *ended) add(session string, now time.Time) {
 
 // login shows the form of the login, and opens a session for the holder of a token.
 func (k *Console) login(w http.ResponseWriter, r *http.Request) {
-	v := k.view(w, r, k.shops[0], &page{path: "/login"})
+	v := k.view(w, r, k.sites[0], &page{path: "/login"})
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		v.render(http.StatusOK, "login", loginData{Back: local(r.URL.Query().Get("back"), k.config.BasePath)})
 		return
 	}
 	back := local(r.PostForm.Get("back"), k.config.BasePath)
-	from := network(k.shops[0].api.From(r))
+	from := network(k.sites[0].api.From(r))
 	if wait := k.logins.try(from, time.Now()); wait > 0 {
 		w.Header().Set("Retry-After", num(int64(wait/time.Second)+1))
 		v.render(http.StatusTooManyRequests, "login",
 			loginData{back, v.T("Too many failures: wait %s.", span(wait.Seconds()))})
 		return
 	}
-	session, err := k.shops[0].api.Session(r, strings.TrimSpace(r.PostForm.Get("token")),
+	session, err := k.sites[0].api.Session(r, strings.TrimSpace(r.PostForm.Get("token")),
 		time.Now().Add(sessionFor))
 	if err != nil {
 		v.render(http.StatusUnauthorized, "login", loginData{back, v.T("This token opens nothing here.")})
@@ -188,9 +188,9 @@ func (k *Console) logout(w http.ResponseWriter, r *http.Request) {
 func (k *Console) open(w http.ResponseWriter, r *http.Request) {
 	secret := k.links.take(r.URL.Query().Get("key"), time.Now())
 	r.URL.RawQuery = "" // no page repeats it
-	session, err := k.shops[0].api.Session(r, secret, time.Now().Add(sessionFor))
+	session, err := k.sites[0].api.Session(r, secret, time.Now().Add(sessionFor))
 	if err != nil {
-		v := k.view(w, r, k.shops[0], &page{path: "/open"})
+		v := k.view(w, r, k.sites[0], &page{path: "/open"})
 		v.render(http.StatusForbidden, "login", loginData{k.config.BasePath + "/", v.T("This link was used already, or is old.")})
 		return
 	}

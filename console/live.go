@@ -20,7 +20,7 @@ const (
 type readers struct{ n atomic.Int32 }
 
 // live is the stream of a tab. It says that the figures changed, not how: the tab asks for its page again.
-func (k *Console) live(s *shop) http.HandlerFunc {
+func (k *Console) live(s *site) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		caller, err := k.caller(r)
 		if err != nil || !caller.May(api.Viewer) {

@@ -68,7 +68,7 @@ func TestManyLoginsAtOnce(t *testing.T) {
 	}
 	for remote, want := range map[string]string{"1.2.3.4:5": "1.2.3.4", "[::ffff:1.2.3.4]:5": "1.2.3.4",
 		"[2001:db8:0:1::1%eth0]:5": "2001:db8:0:1::/64", "@": "@"} {
-		if got := network(r.shops[0].api.From(&http.Request{RemoteAddr: remote})); got != want {
+		if got := network(r.sites[0].api.From(&http.Request{RemoteAddr: remote})); got != want {
 			t.Errorf("%s: %s, want %s", remote, got, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestALoginForgivesNoGuess(t *testing.T) {
 // TestAddressesBehindAProxy: each counts for itself, if the proxy is trusted; it is the one in the audit, too.
 func TestAddressesBehindAProxy(t *testing.T) {
 	r := newRig(t, nil)
-	err := r.shops[0].api.SetAccess(api.Access{
+	err := r.sites[0].api.SetAccess(api.Access{
 		Tokens: []api.Token{{Name: "ada", Secret: secretOf(api.Admin), Role: api.Admin}},
 		Proxy: api.Proxy{Trusted: []string{"10.0.0.0/8"}, UserHeader: "X-User",
 			Roles: map[string]string{"*": api.Viewer}}})
@@ -163,7 +163,7 @@ func TestSessionsEnd(t *testing.T) {
 		return answer.StatusCode == http.StatusOK
 	}
 	parts := strings.Split(c.Value, ".")
-	door := r.shops[0].api
+	door := r.sites[0].api
 	here := r.as("", http.MethodGet, "/console/topics", nil)
 	old, err := door.Session(here, secretOf(api.Viewer), time.Now().Add(-time.Second))
 	if err != nil {
@@ -243,7 +243,7 @@ func TestAStaleSessionIsNone(t *testing.T) {
 	stale.Header.Set("X-User", "zoe")
 	for name, access := range map[string]api.Access{"no tokens": {}, "proxy": {Proxy: api.Proxy{
 		Trusted: []string{"192.0.2.1"}, UserHeader: "X-User", Roles: map[string]string{"zoe": api.Viewer}}}} {
-		if err := r.shops[0].api.SetAccess(access); err != nil {
+		if err := r.sites[0].api.SetAccess(access); err != nil {
 			t.Fatal(err)
 		}
 		if stale.Host = "localhost"; name == "proxy" {

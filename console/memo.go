@@ -69,7 +69,7 @@ func (m *memo) grow(n int) {
 
 // cached is list, from the memo of those who see the same topics if that is new enough.
 func (v *view) cached(into any, query url.Values, path string) (http.Header, error) {
-	e := v.shop.memo.entry(v.who.Scope() + "\x00" + path + "?" + query.Encode())
+	e := v.site.memo.entry(v.who.Scope() + "\x00" + path + "?" + query.Encode())
 	e.mu.Lock()
 	if e.reading == nil && time.Now().After(e.until) {
 		e.reading = make(chan struct{})
@@ -106,7 +106,7 @@ func (e *remembered) read(v *view, query url.Values, path string) {
 	defer e.mu.Unlock()
 	e.until = time.Now().Add(max(time.Since(began), leastMemory)) // what fails is asked for again sooner
 	if e.header, e.err = header, err; err == nil {
-		v.shop.memo.grow(len(text) - len(e.text))
+		v.site.memo.grow(len(text) - len(e.text))
 		e.text, e.at = text, began
 		e.until = time.Now().Add(min(max(time.Since(began)*memoFactor, leastMemory), mostMemory))
 	}

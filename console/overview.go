@@ -50,11 +50,11 @@ func overview(v *view) (any, error) {
 		d.Sum.add(&d.Rows[i])
 		names = append(names, d.Rows[i].Topic.Topic)
 	}
-	d.Sum.Wait = v.shop.figures.waitOf(names...)
+	d.Sum.Wait = v.site.figures.waitOf(names...)
 	workers := workersOf(v)
 	d.count(workers)
 	d.Attention = v.withDoctor(append(v.attention(d.Rows, workers), lateSchedules(v)...), "")
-	past := v.shop.figures.sum(names, v.Query("span") == "day")
+	past := v.site.figures.sum(names, v.Query("span") == "day")
 	d.Throughput = rateChart(v, past)
 	d.Ages = ageChart(v, past)
 	return d, nil
@@ -62,7 +62,7 @@ func overview(v *view) (any, error) {
 
 // withDoctor adds what the doctor found, of one topic or of all, and begins with what is bad.
 func (v *view) withDoctor(all []finding, topic string) []finding {
-	for _, f := range v.shop.checkup.found(v) {
+	for _, f := range v.site.checkup.found(v) {
 		seen := func(a finding) bool { return a.Topic == f.Topic && a.Runbook == f.Runbook && f.Runbook != "" }
 		if (topic == "" || f.Topic == topic) && !slices.ContainsFunc(all, seen) {
 			all = append(all, f)
@@ -195,7 +195,7 @@ func (c *checkup) found(v *view) (all []finding) {
 
 func (c *checkup) ask(v *view) {
 	began := time.Now()
-	_, text, err := v.shop.api.Call(v.k.ctx, everything(), http.MethodGet, "/v1/doctor", nil)
+	_, text, err := v.site.api.Call(v.k.ctx, everything(), http.MethodGet, "/v1/doctor", nil)
 	var findings []diagnosis
 	if err != nil || json.Unmarshal(text, &findings) != nil {
 		return // this program has no doctor
@@ -204,9 +204,9 @@ func (c *checkup) ask(v *view) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Equal(c.verdict, findings) {
-		v.shop.figures.mu.Lock()
-		defer v.shop.figures.mu.Unlock()
-		v.shop.figures.tell()
+		v.site.figures.mu.Lock()
+		defer v.site.figures.mu.Unlock()
+		v.site.figures.tell()
 	}
 	c.verdict, c.next = findings, time.Now().Add(max(time.Since(began)*memoFactor, time.Minute))
 }

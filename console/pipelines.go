@@ -121,7 +121,7 @@ func (v *view) pipeline(p *operate.Pipeline) (any, error) {
 			d.Rows = append(d.Rows, all.Rows[i])
 		}
 	}
-	if r := ratesOf(v.shop.figures.of(p.Name+".store", false)); p.Kind == "crawl" && r.Known {
+	if r := ratesOf(v.site.figures.of(p.Name+".store", false)); p.Kind == "crawl" && r.Known {
 		d.Pages = &r.Appended
 	}
 	d.Workers = servants(workersOf(v), p.Topics...)

@@ -80,7 +80,7 @@ func TestWhatACrawlStores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, now := &r.shops[0].figures, time.Now()
+	f, now := &r.sites[0].figures, time.Now()
 	f.mu.Lock()
 	f.past["shoes.store"] = &past{fine: []sample{{At: now.Add(-10 * time.Second), Appended: 10}, {At: now, Appended: 40}}}
 	f.mu.Unlock()
@@ -92,7 +92,7 @@ func TestWhatACrawlStores(t *testing.T) {
 	if _, err := r.store.Claim(t.Context(), []store.Want{{Topic: "shoes.request", Limit: 1, Run: 1}}, lease); err != nil {
 		t.Fatal(err)
 	}
-	r.shops[0].memo.forget()
+	r.sites[0].memo.forget()
 	text, err := json.Marshal(roster.Registration{Owner: "w/1", Topics: []roster.Topic{{Topic: "shoes.request"},
 		{Topic: "shoes.store", ReadWhole: true}}})
 	if err != nil {

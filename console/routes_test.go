@@ -78,7 +78,7 @@ func targets(t *testing.T, r *rig) (private, public []target) {
 		method, path, _ := strings.Cut(route, " ")
 		public = append(public, target{method: method, path: base + strings.ReplaceAll(path, "{name}", "console.css")})
 	}
-	for _, s := range r.shops {
+	for _, s := range r.sites {
 		for _, p := range append(pages(), page{path: "/live"}) {
 			forms, known := needs[p.path]
 			switch {

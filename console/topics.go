@@ -45,9 +45,9 @@ func (v *view) topics() (d topicsData, err error) {
 		return d, err
 	}
 	for i := range all {
-		past := v.shop.figures.of(all[i].Topic, false)
+		past := v.site.figures.of(all[i].Topic, false)
 		d.Rows = append(d.Rows, topicRow{Topic: all[i], rates: ratesOf(past), Spark: spark(past),
-			Wait: v.shop.figures.waitOf(all[i].Topic)})
+			Wait: v.site.figures.waitOf(all[i].Topic)})
 	}
 	return d, nil
 }
@@ -104,9 +104,9 @@ func topicPage(v *view) (any, error) {
 	if _, err := v.cached(&d.Topic, nil, fill("/topics/%s", name)); err != nil {
 		return nil, err
 	}
-	past := v.shop.figures.of(name, v.Query("span") == "day")
-	d.rates = ratesOf(v.shop.figures.of(name, false))
-	d.Wait = v.shop.figures.waitOf(name)
+	past := v.site.figures.of(name, v.Query("span") == "day")
+	d.rates = ratesOf(v.site.figures.of(name, false))
+	d.Wait = v.site.figures.waitOf(name)
 	d.Rate, d.Age, d.Depth = rateChart(v, past), ageChart(v, past), depthChart(v, past)
 	var line []operate.Message
 	q := url.Values{"limit": {strconv.Itoa(inLine)}}

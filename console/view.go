@@ -45,7 +45,7 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 // view is a request for a page, and what its template is given: methods of it, and the page's own Data.
 type view struct {
 	k    *Console
-	shop *shop
+	site *site
 	w    http.ResponseWriter
 	r    *http.Request
 	page *page
@@ -60,9 +60,9 @@ type view struct {
 	note               string
 }
 
-func (k *Console) view(w http.ResponseWriter, r *http.Request, s *shop, p *page) *view {
+func (k *Console) view(w http.ResponseWriter, r *http.Request, s *site, p *page) *view {
 	now := time.Now()
-	v := &view{k: k, shop: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: now, AsOf: now,
+	v := &view{k: k, site: s, w: w, r: r, page: p, Nonce: rand.Text(), Now: now, AsOf: now,
 		Theme: cookieOf(r, themeCookie), Base: k.config.BasePath, Prometheus: k.config.Prometheus}
 	v.Lang = language(cookieOf(r, langCookie), r.Header.Get("Accept-Language"))
 	return v
@@ -107,7 +107,7 @@ func (v *view) askLogin() {
 
 // mayChange reports whether changes are allowed here at all. Otherwise it has answered.
 func (v *view) mayChange() bool {
-	v.shop.memo.forget()
+	v.site.memo.forget()
 	if v.k.config.ReadOnly {
 		v.fail(&api.Problem{Status: http.StatusForbidden, Title: "forbidden", Detail: v.T("This console is read-only.")})
 		return false
@@ -180,7 +180,7 @@ func (v *view) listAs(ctx context.Context, into any, query url.Values, path stri
 	if len(query) > 0 {
 		target += "?" + query.Encode()
 	}
-	header, text, err := v.shop.api.Call(ctx, v.who, http.MethodGet, target, nil)
+	header, text, err := v.site.api.Call(ctx, v.who, http.MethodGet, target, nil)
 	if err != nil {
 		return header, err
 	}
@@ -197,8 +197,8 @@ func (v *view) send(into, body any, target string) error {
 	if err != nil {
 		return err
 	}
-	ctx := operate.Via(v.r.Context(), "console "+v.k.shops[0].api.From(v.r))
-	_, text, err := v.shop.api.Call(ctx, v.who, http.MethodPost, target, b)
+	ctx := operate.Via(v.r.Context(), "console "+v.k.sites[0].api.From(v.r))
+	_, text, err := v.site.api.Call(ctx, v.who, http.MethodPost, target, b)
 	if err != nil || into == nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (v *view) takeNote() {
 
 // back answers with another page of the store: what was asked for is done.
 func (v *view) back(to string) error {
-	to = local(to, v.shop.base)
+	to = local(to, v.site.base)
 	if v.r.Header.Get("HX-Request") != "" {
 		v.w.Header().Set("HX-Redirect", to)
 		v.w.WriteHeader(http.StatusOK)
@@ -267,21 +267,21 @@ func (v *view) Who() string {
 func (v *view) ReadOnly() bool { return v.k.config.ReadOnly }
 
 // Title, Color and Stores tell stores apart.
-func (v *view) Title() string { return v.shop.name }
+func (v *view) Title() string { return v.site.name }
 
 // Color is that of the store.
-func (v *view) Color() string { return v.shop.color }
+func (v *view) Color() string { return v.site.color }
 
 // Stores are all of the switch.
 func (v *view) Stores() []choice {
 	var all []choice
-	for i, s := range v.k.shops {
+	for i, s := range v.k.sites {
 		name := s.name
 		if name == "" {
 			name = "pawl"
 		}
-		all = append(all, choice{Name: name, Path: s.base + "/", Color: s.color, Here: s == v.shop,
-			Class: "shop-" + num(i)})
+		all = append(all, choice{Name: name, Path: s.base + "/", Color: s.color, Here: s == v.site,
+			Class: "site-" + num(i)})
 	}
 	return all
 }
@@ -298,7 +298,7 @@ func (v *view) Nav() []choice {
 	for _, p := range pages() {
 		if p.nav != "" {
 			here := p.path == v.page.path || p.path != "/" && strings.HasPrefix(v.page.path+"/", p.path+"/")
-			all = append(all, choice{Name: v.T(p.nav), Path: v.shop.base + p.path, Key: p.key, Here: here})
+			all = append(all, choice{Name: v.T(p.nav), Path: v.site.base + p.path, Key: p.key, Here: here})
 		}
 	}
 	return all
@@ -308,12 +308,12 @@ func (v *view) Nav() []choice {
 func (v *view) Note() string { return v.note }
 
 // URL is the address of a page: {{$.URL "/topics/%s" .Topic}}.
-func (v *view) URL(path string, names ...any) string { return v.shop.base + fill(path, names...) }
+func (v *view) URL(path string, names ...any) string { return v.site.base + fill(path, names...) }
 
 // Self is the address of this page with its filters.
 func (v *view) Self() string {
 	if v.r.Method != http.MethodGet {
-		return v.shop.base + "/"
+		return v.site.base + "/"
 	}
 	return v.r.URL.RequestURI()
 }
