@@ -110,8 +110,8 @@ type pauseBody struct {
 }
 
 func (b *pauseBody) check() error {
-	if !(b.ForSeconds >= 0) {
-		return fault("for_seconds", "is negative")
+	if !inTime(b.ForSeconds) {
+		return fault("for_seconds", outOfTime)
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (b *setBody) change() *operate.TopicChange {
 		if f == nil {
 			return nil
 		}
-		return new(time.Duration(*f * float64(time.Second)))
+		return new(seconds(*f))
 	}
 	return &operate.TopicChange{Order: b.Order, Retry: b.Retry, Park: b.Park, Deadline: span(b.DeadlineSeconds),
 		Ageing: span(b.AgeingSeconds), Retain: span(b.RetainSeconds), MaxWaiting: b.MaxWaiting, IfVersion: b.IfVersion}

@@ -106,6 +106,10 @@ func TestValidation(t *testing.T) {
 		{"/v1/settle", `{"settlements":[{"token":"x","verdict":"done","nope":1}]}`, "", 422,
 			"settlements[0].nope settlements[0].verdict"},
 		{"/v1/settle", `[]`, "", 422, ""},
+		{"/v1/settle", `{"settlements":[{"token":"x","verdict":"ack","hold_seconds":1e300}]}`, "", 422,
+			"settlements[0].hold_seconds"},
+		{"/v1/topics/mail/pause", `{"for_seconds":315576001}`, "", 422, "for_seconds"},
+		{"/v1/topics/mail/pause", `{"for_seconds":-1}`, "", 422, "for_seconds"},
 		{"/v1/nothing", `{}`, "", 404, ""},
 	})
 	raw := d.post("/v1/topics/no+topic/messages", "x", "Content-Type: text/plain", "Pawl-Delay: soon",
@@ -299,6 +303,27 @@ func TestWork(t *testing.T) {
 		r = d.settle(`{"settlements":[{"token":"` + next[0].Token + `","verdict":"fail","class":"throttled","after_seconds":30}]}`)
 		if r[0].Action != "retry" || r[0].NextAt == nil || time.Until(*r[0].NextAt) < 20*time.Second {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A worker that says how long it is until a time that has passed says "now": its work is not done again for that.
+func TestNegativeTimesAreNow(t *testing.T) {
+	onStores(t, api.Config{}, func(t *testing.T, d *door) {
+		d.want(201, d.post("/v1/topics/w/messages", `{"body":"1","delay_seconds":-1}`))
+		d.want(201, d.post("/v1/topics/w/messages", "2", "Content-Type: text/plain", "Pawl-Delay: -1e300"))
+		for _, verdict := range []string{"release", "fail", "ack"} {
+			for _, got := range d.lease(`{"topics":["w"],"limit":10}`) {
+				r := d.settle(`{"settlements":[{"token":"` + got.Token + `","verdict":"` + verdict +
+					`","hold_seconds":-1e300,"after_seconds":-3}]}`)
+				if len(r) != 1 || r[0].Error != "" || verdict == "ack" && r[0].Action != "acked" {
+					t.Errorf("%s: %+v", verdict, r)
+				}
+			}
+			time.Sleep(time.Second) // of the retry
+		}
+		if left := d.lease(`{"topics":["w"],"limit":10}`); len(left) != 0 {
+			t.Errorf("left: %+v", left)
 		}
 	})
 }

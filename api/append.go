@@ -256,8 +256,10 @@ func (x *exchange) rawMessage(body []byte, kind string) (pawl.Message, error) {
 func (x *exchange) setField(m *pawl.Message, name, value string) (why string) {
 	header, isHeader := strings.CutPrefix(name, "Header-")
 	f, err := strconv.ParseFloat(value, 64)
-	longest := pawl.MaxDelay
-	span, inTime := seconds(f), err == nil && f >= 0 && f <= longest.Seconds()
+	if name == "Delay" {
+		f = max(f, 0) // the time that it goes on at has passed
+	}
+	span, good := seconds(f), err == nil && inTime(f)
 	switch {
 	case isHeader:
 		setHeader(m, strings.ToLower(header), value)
@@ -273,18 +275,18 @@ func (x *exchange) setField(m *pawl.Message, name, value string) (why string) {
 		if m.Priority, err = strconv.Atoi(value); err != nil {
 			return "is not a whole number"
 		}
-	case name == "Delay" && inTime:
+	case name == "Delay" && good:
 		m.Delay = span
-	case name == "Retry-For" && inTime && span > 0:
+	case name == "Retry-For" && good && span > 0:
 		m.RetryFor(span)
-	case name == "Timeout" && inTime && span > 0:
+	case name == "Timeout" && good && span > 0:
 		m.LimitTime(span)
 	case name == "Attempts" && err == nil:
 		setHeader(m, pawl.HeaderAttempts, value)
 	case name == "Attempts":
 		return "is not a number"
 	case name == "Delay" || name == "Retry-For" || name == "Timeout":
-		return "is not a number of seconds up to " + strconv.FormatFloat(longest.Seconds(), 'f', -1, 64)
+		return "is not a number of seconds up to " + strconv.FormatFloat(pawl.MaxDelay.Seconds(), 'f', -1, 64)
 	default:
 		return "is not known here"
 	}

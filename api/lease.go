@@ -80,9 +80,15 @@ func (q *leaseRequest) check() error {
 	return invalid(faults)
 }
 
+// outOfTime is why a number of seconds is refused that is not [inTime].
+var outOfTime = fmt.Sprintf("goes from 0 to %.0f", pawl.MaxDelay.Seconds())
+
+func inTime(f float64) bool { return f >= 0 && f <= pawl.MaxDelay.Seconds() }
+
+// seconds is a number that was checked, or that a check refuses: what is too long is one second more than the most.
 func seconds(f float64) time.Duration {
 	if longest := pawl.MaxDelay; f > longest.Seconds() {
-		return longest
+		return longest + time.Second
 	}
 	return time.Duration(f * float64(time.Second))
 }

@@ -95,7 +95,8 @@ func (s *settlement) check(i int, faults *[]wire.Fault) {
 			*faults = append(*faults, wire.Fault{Field: "settlements[" + strconv.Itoa(i) + "]." + field, Why: why})
 		}
 	}
-	longest := pawl.MaxDelay.Seconds()
+	// A time that has passed, counted from now, is now.
+	s.AfterSeconds, s.HoldSeconds = max(s.AfterSeconds, 0), max(s.HoldSeconds, 0)
 	failed := s.Verdict == verdictFail
 	bad(s.Token == "", "token", "is missing")
 	bad(len(s.Token) > maxToken, "token", "is longer than any that was given out")
@@ -106,14 +107,9 @@ func (s *settlement) check(i int, faults *[]wire.Fault) {
 	bad(s.Class != "" && !failed, "class", "goes with fail")
 	bad(s.Kind != "" && !failed, "kind", "goes with fail")
 	bad(len(s.Attrs) > 0 && !failed, "attrs", "go with fail")
-	inTime := func(f float64, field string) {
-		if !(f >= 0 && f <= longest) {
-			bad(true, field, fmt.Sprintf("goes from 0 to %.0f", longest))
-		}
-	}
-	inTime(s.AfterSeconds, "after_seconds")
+	bad(!inTime(s.AfterSeconds), "after_seconds", outOfTime)
 	bad(s.AfterSeconds > 0 && s.Verdict == verdictAck, "after_seconds", "goes with fail and release")
-	inTime(s.HoldSeconds, "hold_seconds")
+	bad(!inTime(s.HoldSeconds), "hold_seconds", outOfTime)
 	bad(len(s.Emit) > 0 && s.Verdict != verdictAck, "emit", "goes with ack")
 	bad(len(s.Marks) > 0 && s.Verdict != verdictAck, "marks", "go with ack")
 	for i := range s.Marks {
@@ -122,7 +118,7 @@ func (s *settlement) check(i int, faults *[]wire.Fault) {
 		_, err := base64.StdEncoding.DecodeString(m.ValueBase64)
 		bad(err != nil, at+"value_base64", "is not base64")
 		bad(m.Value != "" && m.ValueBase64 != "", at+"value", "is given beside value_base64")
-		inTime(m.ForSeconds, at+"for_seconds")
+		bad(!inTime(m.ForSeconds), at+"for_seconds", outOfTime)
 	}
 }
 
