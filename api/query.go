@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -37,7 +37,7 @@ func (q *query) duration(name string) time.Duration {
 	}
 	d, err := parseSpan(text)
 	if err != nil {
-		q.bad(name, "is no duration such as 90s or 1h")
+		q.bad(name, "is no duration such as 90s, 1h or 2d, up to ten years")
 	}
 	return d
 }
@@ -47,16 +47,7 @@ func parseSpan(text string) (time.Duration, error) {
 	if f, err := strconv.ParseFloat(text, 64); err == nil && f >= 0 {
 		return seconds(f), nil
 	}
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if f, err := strconv.ParseFloat(days, 64); err == nil && f >= 0 {
-			return seconds(f * 86400), nil
-		}
-	}
-	d, err := time.ParseDuration(text)
-	if err == nil && d < 0 {
-		err = errors.New("it is negative")
-	}
-	return d, err
+	return wire.ParseDuration(text)
 }
 
 // point is a time, or how long ago.
@@ -70,7 +61,7 @@ func (q *query) point(name string) time.Time {
 	}
 	d, err := parseSpan(text)
 	if err != nil {
-		q.bad(name, "is no time as in RFC 3339, and no duration: how long ago")
+		q.bad(name, "is no time as in RFC 3339, and no duration, up to ten years: how long ago")
 	}
 	return time.Now().Add(-d)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/internal/wire"
 )
 
 func deadPages() []page {
@@ -371,12 +372,7 @@ func rawLines(all []json.RawMessage) [][]byte {
 
 // moment writes a time, or how long ago it is, as a time.
 func moment(text string) string {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil {
-			return iso(time.Now().Add(-time.Duration(n) * 24 * time.Hour))
-		}
-	}
-	if ago, err := time.ParseDuration(text); err == nil {
+	if ago, err := wire.ParseDuration(text); err == nil {
 		return iso(time.Now().Add(-ago))
 	}
 	return text

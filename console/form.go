@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/pawl-dev/pawl/api"
 	"github.com/pawl-dev/pawl/internal/operate"
@@ -258,13 +257,9 @@ func fieldValue(kind, text string) (value any, why string) {
 		}
 		return json.Number(text), ""
 	case "d":
-		d, err := time.ParseDuration(text)
-		if days, ok := strings.CutSuffix(text, "d"); ok {
-			n, failed := strconv.Atoi(days)
-			d, err = time.Duration(n)*24*time.Hour, failed
-		}
+		d, err := wire.ParseDuration(text)
 		if err != nil {
-			return nil, "is no duration such as 90s, 10m, 2h or 1d"
+			return nil, "is no duration such as 90s, 10m, 2h or 1d, up to ten years"
 		}
 		return d.Seconds(), ""
 	default:

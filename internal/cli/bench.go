@@ -8,13 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/bench"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 )
 
 var benchArms = []string{"append", "work", "both"}
 
 func (s *session) bench() *cobra.Command {
 	c := bench.Config{}
-	var per rate
+	var per flag.Rate
 	cmd := &cobra.Command{
 		Use: "bench [append|work|both]…", Short: "Measure your store", Args: count(0, 3, "arms"),
 		Long: `Measures how fast messages are appended, how fast a worker processes messages that were
@@ -38,7 +39,7 @@ append to the start of the handler; with --rate that is the time to pick up.`,
 				return usage("use numbers from 1; --size and --keys also 0, --batch up to 10000",
 					"a number is out of its range")
 			}
-			c.PerSecond = per.perSecond
+			c.PerSecond = per.PerSecond
 			if len(arms) == 0 {
 				arms = benchArms
 			}

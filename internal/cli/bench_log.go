@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl/internal/bench"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/observe/logs"
 	"github.com/pawl-dev/pawl/open"
 )
@@ -19,12 +20,12 @@ import (
 // logBenchFlags are the flags of bench log.
 type logBenchFlags struct {
 	records, producers, buffer int
-	per                        rate
+	per                        flag.Rate
 	sinks                      []string
 }
 
 func (s *session) benchLog() *cobra.Command {
-	f := logBenchFlags{per: rate{perSecond: 314_152}}
+	f := logBenchFlags{per: flag.Rate{PerSecond: 314_152}}
 	c := &cobra.Command{
 		Use: "log", Short: "Measure the way of log records to their sinks", Args: count(0, 0, "flags only"),
 		Long: `Logs records from several producers, at a rate, to one or more sinks, and prints how many
@@ -51,7 +52,7 @@ The sinks are those of logger: in pawl.yaml, and some for this measurement:
 				return err
 			}
 			r := bench.Log(c.Context(), bench.LogConfig{Records: f.records, Producers: f.producers,
-				PerSecond: f.per.perSecond, Sinks: sinks})
+				PerSecond: f.per.PerSecond, Sinks: sinks})
 			return s.one(r, func(w io.Writer) {
 				fmt.Fprintf(w, "%d records offered in %.2f s, %.0f a second\n", r.Offered, r.ElapsedSeconds, r.PerSecond)
 				for _, name := range slices.Sorted(maps.Keys(r.Sinks)) {
@@ -105,7 +106,7 @@ func (s *session) benchSink(text string) (logs.Sink, error) {
 	case kind == "fail" && rest == "":
 		sink.Output = bench.NewFailing()
 	case kind == "hang":
-		hang := duration(5 * time.Second)
+		hang := flag.Duration(5 * time.Second)
 		if rest != "" {
 			err = hang.Set(rest)
 		}

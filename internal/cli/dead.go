@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/observe"
 	"github.com/pawl-dev/pawl/store"
@@ -30,15 +31,15 @@ dealt with in another way can be marked as resolved: it stays, but is not counte
 // deadFilter is the flags that select dead letters.
 type deadFilter struct {
 	topic, key, kind, reason, fingerprint, search string
-	since, until                                  point
+	since, until                                  flag.Point
 	limit                                         int
-	attrs                                         facts
+	attrs                                         flag.Facts
 	resolved                                      bool
 }
 
 // add defines the flags. reasonFlag is the name of the one for the reason.
 func (f *deadFilter) add(fl *pflag.FlagSet, reasonFlag string) {
-	f.since.back, f.until.back = true, true
+	f.since.Back, f.until.Back = true, true
 	fl.StringVar(&f.topic, "topic", "", "only this topic")
 	fl.StringVar(&f.key, "key", "", "only this key")
 	fl.StringVar(&f.kind, "kind", "", "only this kind of error")
@@ -66,15 +67,15 @@ func (f *deadFilter) filter() store.DeadFilter {
 // check refuses what can match nothing.
 func (f *deadFilter) check() error {
 	if !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until.Time) {
-		return usage("give the earlier time to --since", "--since %s is not before --until %s", f.since.text,
-			f.until.text)
+		return usage("give the earlier time to --since", "--since %s is not before --until %s", f.since.Text,
+			f.until.Text)
 	}
 	return checkLimit(f.limit)
 }
 
 // selects reports whether the flags select anything; a limit alone does not.
 func (f *deadFilter) selects() bool {
-	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.text+f.until.text != "" || len(f.attrs) > 0 ||
+	return f.topic+f.key+f.kind+f.reason+f.fingerprint+f.search+f.since.Text+f.until.Text != "" || len(f.attrs) > 0 ||
 		f.resolved
 }
 
@@ -186,7 +187,7 @@ func firstLine(s string) string {
 }
 
 func (s *session) deadReport() *cobra.Command {
-	since := duration(7 * 24 * time.Hour)
+	since := flag.Duration(7 * 24 * time.Hour)
 	var topic string
 	c := &cobra.Command{
 		Use: "report", Short: "Count dead letters by cause, key and day", Args: count(0, 0, "flags only"),
@@ -281,7 +282,7 @@ cancels and resumes it from anywhere.
   pawl dead replay --topic mail --search '"to"' --edit '.to = "postmaster"'`,
 	})
 	o.edits.add(c.Flags())
-	o.rate = rate{replayRate, fmt.Sprintf("%d/s", replayRate)}
+	o.rate = flag.Rate{PerSecond: replayRate, Text: fmt.Sprintf("%d/s", replayRate)}
 	c.Flags().Var(&o.rate, "rate", "no faster than this, such as 50/s")
 	c.Flags().BoolVar(&o.keep, "keep-attempts", false, "keep the count of the attempts that they had")
 	c.Flags().StringVar(&o.to, "to", "", "append them to this `TOPIC` instead")

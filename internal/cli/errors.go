@@ -107,8 +107,8 @@ func (s *session) here(hint string) string {
 	if s.configPath != "" {
 		given += " --config " + operate.ShellWord(s.configPath)
 	}
-	if s.storeURL != "" && redact.URL(s.storeURL) == s.storeURL { // a password is not printed
-		given += " --store " + operate.ShellWord(s.storeURL)
+	if s.storeURL != "" {
+		given += " --store " + operate.ShellWord(redact.URL(s.storeURL)) // it names the store, if not its password
 	}
 	return commandIn.ReplaceAllStringFunc(hint, func(command string) string {
 		if without(command) || strings.HasSuffix(command, " --help") {

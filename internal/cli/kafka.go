@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/cluster"
 	"github.com/pawl-dev/pawl/internal/operate"
 )
@@ -143,7 +144,7 @@ partition is stuck, the one that holds up the commits.`,
 func (s *session) skip() *cobra.Command {
 	var partition int32
 	var reason string
-	offset, wait := int64(-1), duration(30*time.Second)
+	offset, wait := int64(-1), flag.Duration(30*time.Second)
 	c := &cobra.Command{
 		Use: "skip ID", Short: "Skip a stuck message: move it to the dead letters",
 		Args: count(1, 1, "one id, or a topic with --partition"),
@@ -224,7 +225,7 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 func (s *session) kafkaTopicsEnsure() *cobra.Command {
 	profile := "development"
 	var spec cluster.Spec
-	var retention duration
+	var retention flag.Duration
 	var alone bool
 	c := &cobra.Command{
 		Use: "ensure TOPIC…", Short: "Create topics and their dead-letter topics, or check them",

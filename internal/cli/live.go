@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -20,8 +21,8 @@ import (
 // of them.
 type liveFilter struct {
 	topic, key string
-	attrs      facts
-	olderThan  duration
+	attrs      flag.Facts
+	olderThan  flag.Duration
 	limit      int
 	all        bool
 }

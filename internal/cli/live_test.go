@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
@@ -38,9 +39,9 @@ func TestLiveFilterByFacts(t *testing.T) {
 		want []string
 	}{
 		{liveFilter{topic: "t"}, []string{"a", "b", "c", "d"}},
-		{liveFilter{attrs: facts{"status": "404"}}, []string{"a", "c"}},
-		{liveFilter{attrs: facts{"status": "404"}, limit: 1}, []string{"a"}},
-		{liveFilter{attrs: facts{"status": "404", "host": "x"}}, nil},
+		{liveFilter{attrs: flag.Facts{"status": "404"}}, []string{"a", "c"}},
+		{liveFilter{attrs: flag.Facts{"status": "404"}, limit: 1}, []string{"a"}},
+		{liveFilter{attrs: flag.Facts{"status": "404", "host": "x"}}, nil},
 		{liveFilter{topic: "other"}, nil},
 	} {
 		found, err := c.f.find(t.Context(), s, store.Filter{}, func(*store.Record) bool { return true })

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/commands"
 	"github.com/pawl-dev/pawl/internal/migrate"
 	"github.com/pawl-dev/pawl/internal/operate"
@@ -29,7 +30,7 @@ func (s *session) messages() *cobra.Command {
 // messageFilter is the flags that select messages.
 type messageFilter struct {
 	topic, state, key string
-	olderThan         duration
+	olderThan         flag.Duration
 	limit             int
 	group             string // key, or header:NAME
 	search            operate.Search

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -16,7 +17,7 @@ import (
 type operation struct {
 	kind  string
 	to    string // another topic, of a replay
-	rate  rate
+	rate  flag.Rate
 	why   string // as the user says it
 	edits edits
 	keep  bool // the attempts, in a replay
@@ -78,8 +79,8 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 		switch {
 		case o.kind == operate.KindDiscard:
 			what += " for good"
-		case o.rate.perSecond > 0:
-			what += fmt.Sprintf(", at most %g a second", o.rate.perSecond)
+		case o.rate.PerSecond > 0:
+			what += fmt.Sprintf(", at most %g a second", o.rate.PerSecond)
 		}
 		if err := s.confirm("%s; the oldest died at %s", what, when(plan.Oldest.DeadAt)); err != nil {
 			return err
@@ -89,7 +90,7 @@ func (s *session) operate(ctx context.Context, sel operate.Selection, o *operati
 	if err != nil {
 		return cannot(err, "%s dead letters", o.kind)
 	}
-	op.To, op.Rate, op.Reason, op.Edit, op.KeepAttempts = o.to, o.rate.perSecond, o.why, o.edits.patch, o.keep
+	op.To, op.Rate, op.Reason, op.Edit, op.KeepAttempts = o.to, o.rate.PerSecond, o.why, o.edits.patch, o.keep
 	if plan.Count == 0 { // there is nothing to follow or to resume
 		return errors.Join(s.operated(op), s.refusals(op, missingLetters(plan)))
 	}

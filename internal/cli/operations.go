@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/operate"
 )
 
@@ -238,7 +239,7 @@ what, and with which result.`, s.auditLs())
 
 func (s *session) auditLs() *cobra.Command {
 	f := operate.AuditFilter{Limit: tableRows}
-	since := point{back: true}
+	since := flag.Point{Back: true}
 	c := &cobra.Command{
 		Use: "ls", Short: "List what was changed", Args: count(0, 0, "flags only"),
 		Long: `Lists what was changed, the oldest entry first: replays, discards, edits and imports

@@ -14,11 +14,13 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/internal/terminal"
+	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/store"
@@ -53,7 +55,7 @@ func (s *session) pipelinesLs() *cobra.Command {
 }
 
 func (s *session) pipelinesPause() *cobra.Command {
-	var d duration
+	var d flag.Duration
 	var reason string
 	c := &cobra.Command{
 		Use: "pause NAME", Short: "Pause all topics of a pipeline", Args: count(1, 1, "one pipeline"),
@@ -221,7 +223,7 @@ func readFlag(f *pipeline.Flag, text string) (any, error) {
 		}
 		return n, nil
 	case pipeline.Duration:
-		return flagOf(f.Name)(config.ParseDuration(text))
+		return flagOf(f.Name)(wire.ParseDuration(text))
 	case pipeline.Rate:
 		return flagOf(f.Name)(config.ParseRate(text))
 	case pipeline.Size:

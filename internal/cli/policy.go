@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/policy"
@@ -71,11 +72,11 @@ type failureFlags struct {
 	attempt   int
 	facts     map[policy.Facts]*bool
 	permanent bool
-	after     string
+	after     flag.Duration // negative is not given
 }
 
 func (s *session) policyExplain() *cobra.Command {
-	f := failureFlags{facts: map[policy.Facts]*bool{}}
+	f := failureFlags{after: -1, facts: map[policy.Facts]*bool{}}
 	c := &cobra.Command{
 		Use: "explain", Short: "Show what would be decided about a failure, and by which rule",
 		Args: count(0, 0, "flags only"),
@@ -104,7 +105,7 @@ and the lookups that led to it. Nothing is changed.`,
 	fl.StringVar(&f.kind, "kind", "", "`KIND` of the error")
 	fl.IntVar(&f.attempt, "attempt", 1, "which attempt has failed, from 1")
 	fl.BoolVar(&f.permanent, "permanent", false, "the error says that retrying does not help")
-	fl.StringVar(&f.after, "retry-after", "", "the other side asked to wait this long: a duration")
+	fl.Var(&f.after, "retry-after", "the other side asked to wait this long")
 	for _, fact := range []struct {
 		name, text string
 		fact       policy.Facts
@@ -131,15 +132,11 @@ func (f *failureFlags) failure() (*operate.Failure, error) {
 	if f.attempt < 1 {
 		return a, usage("such as --attempt 1", "--attempt is %d; attempts count from 1", f.attempt)
 	}
-	if f.permanent && f.after != "" {
+	if f.permanent && f.after >= 0 {
 		return a, usage("give one of them", "--permanent and --retry-after contradict each other")
 	}
-	if f.after != "" {
-		after, err := config.ParseDuration(f.after)
-		if err != nil {
-			return a, usage("such as --retry-after 30s", "--retry-after: %w", err)
-		}
-		a.After = &after
+	if f.after >= 0 {
+		a.After = new(time.Duration(f.after))
 	}
 	for fact, given := range f.facts {
 		if *given {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -135,6 +136,13 @@ func flagError(c *cobra.Command, err error) error {
 		if near := config.Near(unknown.GetSpecifiedName(), known); near != "" {
 			next = fmt.Sprintf("did you mean --%s? `%s --help` has the list", near, c.CommandPath())
 		}
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		err = invalid.Unwrap()
+		if number, ok := errors.AsType[*strconv.NumError](err); ok {
+			err = fmt.Errorf("%q: %w", number.Num, number.Err)
+		}
+		err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, err)
 	}
 	return usage(next, "%w", err)
 }

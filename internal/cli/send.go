@@ -12,10 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/lines"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/send"
+	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -25,15 +27,16 @@ type sendFlags struct {
 	id, key, unique, uniqueScope string
 	uniqueFor                    string
 	priority, attempts           int
-	delay, retryFor, timeout     duration
-	at                           point
-	headers                      facts
+	delay                        flag.Delay
+	retryFor, timeout            flag.Duration
+	at                           flag.Point
+	headers                      flag.Facts
 	file                         string
 	lines, receipts, skipBad     bool
 }
 
 func (s *session) send() *cobra.Command {
-	var f sendFlags
+	f := sendFlags{retryFor: -1, timeout: -1} // not given
 	c := &cobra.Command{
 		Use: "send TOPIC [BODY]", Short: "Append a message, or many",
 		Long: `Appends a message to a topic and prints its id. When it returns, the message is
@@ -198,28 +201,36 @@ func (s *session) trouble(err error) {
 	}
 }
 
+// keyOf is the key of a flag; nil for none.
+func keyOf(flag string) []byte {
+	if flag == "" {
+		return nil
+	}
+	return []byte(flag)
+}
+
 // message is the message that the flags describe, without its body.
 func (f *sendFlags) message(topic string) (pawl.Message, error) {
 	m := pawl.Message{Topic: topic, ID: f.id, Key: keyOf(f.key), Priority: f.priority,
-		Delay: max(0, time.Duration(f.delay)), Headers: f.headers}
+		Delay: time.Duration(f.delay.Duration), Headers: f.headers}
 	if !f.at.IsZero() {
-		if f.delay != 0 {
+		if f.delay.Duration != 0 {
 			return m, usage("give one of them", "--delay and --at cannot be combined")
 		}
 		if m.Delay = max(0, time.Until(f.at.Time)); m.Delay > pawl.MaxDelay {
 			return m, usage("give a time within ten years", "--at: the time is too far ahead")
 		}
 	}
-	switch {
-	case f.retryFor > 0:
+	if f.retryFor == 0 || f.timeout == 0 {
+		return m, usage("leave it out for what the topic says", "--retry-for and --timeout are more than 0")
+	}
+	if f.retryFor > 0 {
 		m.RetryFor(time.Duration(f.retryFor))
-	case f.retryFor < 0:
-		return m, usage("such as --retry-for 48h", "--retry-for: a duration above 0 is needed")
 	}
 	if f.attempts != 0 {
 		m.RetryUpTo(f.attempts)
 	}
-	if f.timeout != 0 {
+	if f.timeout > 0 {
 		m.LimitTime(time.Duration(f.timeout))
 	}
 	m.Unique = pawl.Unique{Key: f.unique, Scope: f.uniqueScope}
@@ -230,7 +241,7 @@ func (f *sendFlags) message(topic string) (pawl.Message, error) {
 	case "until-claimed":
 		m.Unique.For = pawl.UntilClaimed
 	default:
-		d, err := config.ParseDuration(f.uniqueFor)
+		d, err := wire.ParseDuration(f.uniqueFor)
 		if err != nil {
 			return m, usage("such as --unique-for 24h, or --unique-for forever", "--unique-for: %w", err)
 		}

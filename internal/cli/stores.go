@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
 	"github.com/pawl-dev/pawl/internal/terminal"
@@ -295,7 +296,7 @@ are kept in files in that folder.`, s.blobsCollect())
 }
 
 func (s *session) blobsCollect() *cobra.Command {
-	age := duration(operate.BlobAge)
+	age := flag.Duration(operate.BlobAge)
 	c := &cobra.Command{
 		Use: "collect", Short: "Remove files that no message needs any more", Args: count(0, 0, "nothing"),
 		Long: `Removes the files of bodies whose messages are finished and that have not been used

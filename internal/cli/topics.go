@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
@@ -90,7 +91,7 @@ func pauseCell(p *operate.Pause) string {
 }
 
 func (s *session) topicsPause() *cobra.Command {
-	var d duration
+	var d flag.Duration
 	var reason string
 	c := &cobra.Command{
 		Use: "pause TOPIC", Short: "Stop handing out the messages of a topic", Args: count(1, 1, "one topic"),
@@ -110,7 +111,7 @@ resumed, or as long as --for says.`,
 }
 
 // pauseFlags are those of a pause of a topic or a pipeline.
-func pauseFlags(c *cobra.Command, d *duration, reason *string) {
+func pauseFlags(c *cobra.Command, d *flag.Duration, reason *string) {
 	c.Flags().Var(d, "for", "resume automatically after this long")
 	c.Flags().StringVar(reason, "reason", "", "the reason, for other operators")
 }
@@ -176,10 +177,10 @@ func ownFlags(c *cobra.Command) string {
 // settingFlags are the flags of topics set; only those that are given count.
 type settingFlags struct {
 	order, retry             string
-	deadline, ageing, retain duration
+	deadline, ageing, retain flag.Duration
 	park                     bool
 	maxWaiting, version      int64
-	retryFor, base, max      duration
+	retryFor, base, max      flag.Duration
 	attempts                 int
 }
 

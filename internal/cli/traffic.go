@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/migrate"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/redact"
@@ -170,7 +171,7 @@ var inCharge = map[string]string{
 }
 
 func (s *session) trafficCompare() *cobra.Command {
-	wait := duration(30 * time.Second)
+	wait := flag.Duration(30 * time.Second)
 	c := &cobra.Command{
 		Use: "compare TOPIC…", Short: "Compare the copies of topics with the originals", Args: count(1, -1, "topics"),
 		Long: `Compares, by key, the unfinished messages of the old store with the copies in the new one:
@@ -240,7 +241,7 @@ func nameDifferences(d *migrate.Comparison) (lines []string) {
 
 func (s *session) trafficCutOver() *cobra.Command {
 	m := migrate.Moving{}
-	calm, timeout := duration(5*time.Minute), duration(0)
+	calm, timeout := flag.Duration(5*time.Minute), flag.Duration(0)
 	c := &cobra.Command{
 		Use: "cut-over TOPIC…", Short: "Put the new store in charge", Args: count(1, -1, "topics"),
 		Long: `Puts the new store in charge of topics, one after the other:
@@ -275,7 +276,7 @@ Appends never wait for longer than half a minute. Exit code 4: not finished.`,
 
 func (s *session) trafficRollBack() *cobra.Command {
 	m := migrate.Moving{}
-	timeout := duration(0)
+	timeout := flag.Duration(0)
 	c := &cobra.Command{
 		Use: "roll-back TOPIC…", Short: "Put the old store in charge again", Args: count(1, -1, "topics"),
 		Long: `Puts the old store in charge of topics again, the same way: appends wait for some

@@ -17,6 +17,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/handler/pipe"
+	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/cli/manual"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/serve"
@@ -27,16 +28,16 @@ import (
 type workFlags struct {
 	exec, pipe            string
 	concurrency, inFlight int
-	lease, deadline       duration
-	drain                 duration
-	limit                 rate
+	lease, deadline       flag.Duration
+	drain                 flag.Duration
+	limit                 flag.Rate
 	order                 string
 	untilEmpty            bool
 }
 
 func (s *session) work() *cobra.Command {
-	f := workFlags{concurrency: runtime.NumCPU(), lease: duration(dispatch.DefaultLease),
-		drain: duration(dispatch.DefaultDrainTimeout)}
+	f := workFlags{concurrency: runtime.NumCPU(), lease: flag.Duration(dispatch.DefaultLease),
+		drain: flag.Duration(dispatch.DefaultDrainTimeout)}
 	c := &cobra.Command{
 		Use: "work TOPIC… (--exec CMD | --pipe CMD)", Short: "Process messages with a program in any language",
 		Args: count(1, -1, "topics"),
@@ -148,7 +149,7 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 	return serve.WorkConfig{
 		Topics: topics, Exec: f.exec, Pipe: f.pipe, Concurrency: f.concurrency, InFlight: f.inFlight,
 		Lease:    time.Duration(f.lease),
-		Declared: declared, PerSecond: f.limit.perSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain),
+		Declared: declared, PerSecond: f.limit.PerSecond, UntilEmpty: f.untilEmpty, Drain: time.Duration(f.drain),
 		Owner: serve.Owner("", time.Now()), Version: s.version,
 		Stdout: s.programOutput(), Stderr: s.Err, Logger: s.logger(slog.LevelInfo),
 	}, nil

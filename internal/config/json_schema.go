@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/pipeline"
 )
 
@@ -18,9 +19,6 @@ func Schema(kinds []*pipeline.Kind) ([]byte, error) {
 	b, err := json.MarshalIndent(s, "", "  ")
 	return append(b, '\n'), err
 }
-
-// durations are what [ParseDuration] takes, nearly.
-const durations = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h|d))+$`
 
 func (s *shape) schema() map[string]any {
 	switch s.kind {
@@ -42,7 +40,7 @@ func (s *shape) schema() map[string]any {
 	case boolean:
 		return orVariable(map[string]any{"type": "boolean"})
 	case duration:
-		return orVariable(map[string]any{"type": "string", "pattern": durations})
+		return orVariable(map[string]any{"type": "string", "pattern": wire.Durations})
 	case rate:
 		return orVariable(map[string]any{"type": []string{"string", "number"}})
 	case choice:

@@ -9,25 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/internal/wire"
 )
-
-// ParseDuration reads Go's durations and those in days: 500ms, 90s, 5m, 1h30m, 2d.
-func ParseDuration(s string) (time.Duration, error) {
-	v, err := time.ParseDuration(s)
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		var n float64
-		n, err = strconv.ParseFloat(days, 64)
-		v = time.Duration(n * 24 * float64(time.Hour))
-		if !(n <= pawl.MaxDelay.Hours()/24) {
-			err = strconv.ErrRange
-		}
-	}
-	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%q is not a duration such as 500ms, 90s, 5m, 1h30m or 2d", s)
-	}
-	return v, nil
-}
 
 // The rates that a limiter keeps, a second; those of package dispatch.
 const (
@@ -44,7 +27,7 @@ func ParseRate(s string) (perSecond float64, err error) {
 		if len(per) > 0 && (per[0] < '0' || per[0] > '9') {
 			per = "1" + per
 		}
-		span, err = ParseDuration(per)
+		span, err = wire.ParseDuration(per)
 	}
 	if err != nil || !(n > 0) || n > 1e9 || span <= 0 {
 		return 0, fmt.Errorf("%q is not a rate such as 100/s, 30/m or 10/5s", s)
@@ -100,10 +83,11 @@ func (s *shape) parse(value, shown string) (v any, why, hint string) {
 		}
 		return value == "true", "", ""
 	case duration:
-		d, err := ParseDuration(value)
+		d, err := wire.ParseDuration(value)
 		switch {
-		case err != nil:
-			return nil, fmt.Sprintf("must be a duration (got %s)", quote(shown)), "such as 500ms, 90s, 5m, 1h30m or 2d"
+		case err != nil && d == 0:
+			return nil, fmt.Sprintf("must be a duration (got %s)", quote(shown)),
+				"such as 500ms, 90s, 5m, 1h30m or 2d, up to ten years"
 		case int64(d) < s.min:
 			return nil, fmt.Sprintf("must be at least %v (got %s)", time.Duration(s.min), shown), ""
 		case int64(d) > s.max:
