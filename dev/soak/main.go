@@ -25,8 +25,11 @@ import (
 	"time"
 )
 
+// site is a store, with the tests of a round.
+type site struct{ store, tests string }
+
 // sites are the stores, with the tests of a round. Each judges conservation, order and histories of what it did.
-var sites = []struct{ store, tests string }{
+var sites = []site{
 	{"SQLite", "TestSoak/SQLite"},
 	{"PostgreSQL", "TestSoak/Postgres|TestServerGone"},
 	{"Kafka", "TestKafkaMembers|TestKafkaKilled|TestKafkaBrokerKilled|TestKafkaConnectionCut"},
@@ -60,6 +63,10 @@ func main() {
 	flag.StringVar(&s.store, "store", "", "this store only: SQLite, PostgreSQL or Kafka")
 	fresh := flag.Bool("fresh", false, "forget rounds of before")
 	flag.Parse()
+	if s.store != "" && !slices.ContainsFunc(sites, func(at site) bool { return at.store == s.store }) {
+		fmt.Fprintf(os.Stderr, "error: no store %q is soaked\n  next: give SQLite, PostgreSQL or Kafka\n", s.store)
+		os.Exit(2)
+	}
 	if *fresh {
 		_ = os.Remove(filepath.Join(s.folder, "soak.jsonl"))
 	}
