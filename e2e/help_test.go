@@ -20,6 +20,7 @@ import (
 func TestHelpExamplesRun(t *testing.T) {
 	t.Parallel()
 	var port sync.Mutex // daemons of several examples listen at the same
+	ready := playground(t)
 	for _, command := range commandsOf(t, nil) {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
 			t.Parallel()
@@ -27,7 +28,10 @@ func TestHelpExamplesRun(t *testing.T) {
 			if len(examples) == 0 && !ofPipeline(command) {
 				t.Fatal("the help has no examples")
 			}
-			dir, env := playground(t), os.Environ()
+			dir, env := t.TempDir(), os.Environ()
+			if err := os.CopyFS(dir, os.DirFS(ready)); err != nil {
+				t.Fatal(err)
+			}
 			if command[0] == "kafka" || command[0] == "skip" {
 				url := kafkaPlayground(t, command)
 				if command[0] == "kafka" { // the other one names the store where it has to be Kafka
@@ -105,8 +109,9 @@ func TestHelpIsComplete(t *testing.T) {
 func commandsOf(t *testing.T, above []string) [][]string {
 	t.Helper()
 	var all [][]string
+	text := help(t, above)
 	for _, title := range []string{"Work:", "Look and act:", "Stores:", "Additional Commands:", "Available Commands:"} {
-		for _, line := range section(help(t, above), title) {
+		for _, line := range section(text, title) {
 			command := append(append([]string{}, above...), strings.Fields(line)[0])
 			if below := commandsOf(t, command); len(below) > 0 {
 				all = append(all, below...)
