@@ -141,7 +141,7 @@ func classify(err error) (code int, next string) {
 	case errors.Is(err, ErrInterrupted), errors.Is(err, context.Canceled):
 		return exitInterrupted, "run it again"
 	case invalid:
-		return exitUsage, "correct it; `pawl send --help` names the limits"
+		return exitUsage, "correct it"
 	case errors.Is(err, open.ErrURL):
 		return exitUsage, cmp.Or(store.Hint(err),
 			"give --store or PAWL_STORE, such as sqlite:pawl.db; `pawl stores` shows what there is")
