@@ -17,9 +17,9 @@ served    = $$(awk -v ORS=' ' '$$1 == "$(1)" && NF == 2 {print "./" $$2}' dev/se
 # Those of whose tests one or more are pure, and a pattern of these tests.
 APART     = $$(awk 'NF == 3 {print "./" $$2}' dev/served.txt | sort -u | tr '\n' ' ')
 PURE      = ^($$(awk 'NF == 3 {printf "%s%s", sep, $$3; sep = "|"}' dev/served.txt))$$
-UNITS    ?= $$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')
+UNITS    ?= $$($(GO) list ./... | grep -vE "/e2e|/internal/arch\$$" | tr '\n' ' ')
 # Where servers are there, each package runs once: those that ask for one are named by dev/served.txt.
-UNSERVED  = $$($(GO) list ./... | grep -v /e2e | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ && NF == 2 {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
+UNSERVED  = $$($(GO) list ./... | grep -vE "/e2e|/internal/arch\$$" | grep -vxFf <(awk '$$1 ~ /^(race|plain|pure|strict)$$/ && NF == 2 {print "github.com/pawl-dev/pawl/" $$2}' dev/served.txt) | tr '\n' ' ')
 BUSY      = $$(($$(getconf _NPROCESSORS_ONLN) + 2))
 SKIPGATE := $(GO) run ./dev/skipgate
 TOOL     := $(GO) tool -modfile=dev/tools/go.mod
