@@ -128,6 +128,17 @@ type change struct {
 	remove  bool
 }
 
+// unfit says why a document cannot be sent.
+func unfit(id string, doc []byte) error {
+	switch {
+	case !utf8.ValidString(id): // JSON would change it, and the answer would be about another document
+		return fmt.Errorf("its id %q is not UTF-8", id)
+	case bytes.IndexByte(doc, '\n') >= 0 && !json.Valid(doc): // each would be read as an action of its own
+		return errors.New("it has several lines and is no JSON")
+	}
+	return nil
+}
+
 // parseChange reads a message. One that is not a change is a permanent failure.
 func parseChange(d *pawl.Delivery) (change, error) {
 	c := change{d: d, id: string(d.Key), remove: d.Headers["op"] == "delete"}
@@ -136,10 +147,10 @@ func parseChange(d *pawl.Delivery) (change, error) {
 	case err != nil:
 	case c.id == "" || !c.remove && len(d.Body) == 0:
 		err = errors.New("no document")
-	case !utf8.ValidString(c.id): // JSON would change it, and the answer would be about another document
-		err = fmt.Errorf("its id %q is not UTF-8", c.id)
-	case !c.remove && bytes.IndexByte(d.Body, '\n') >= 0 && !json.Valid(d.Body):
-		err = errors.New("it has several lines and is no JSON") // each would be read as an action of its own
+	case c.remove:
+		err = unfit(c.id, nil)
+	default:
+		err = unfit(c.id, d.Body)
 	}
 	if err != nil {
 		return c, pawl.Permanent(pawl.OfKind(pawl.KindDecode, fmt.Errorf("this is not a change of a document: %w", err)))

@@ -28,8 +28,7 @@ func verifyCommand(ctx context.Context, in *pipeline.Invocation, p *projection) 
 		return &pipeline.Error{What: "the index was not verified", Err: err,
 			Next: "is the search index there? pawl project status " + p.name}
 	}
-	err = in.Print(c, "%s: %d checked, %d missing, %d stale, %d extra\n", c.Verdict, c.Checked, c.Missing, c.Stale,
-		c.Extra)
+	err = in.Print(c, "%s: %d checked, %v\n", c.Verdict, c.Checked, c)
 	if err == nil && c.Verdict != equal {
 		err = &pipeline.Error{Code: pipeline.ExitProblems, What: "the index differs from the table",
 			Next: "look for dead letters: pawl project status " + p.name}

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -44,6 +45,8 @@ type projection struct {
 	window   *window
 	figures  *figures
 	suspects suspects
+	down     atomic.Bool        // the last request failed because of the server
+	leftOut  map[unwritten]bool // of the page of the rebuild that is under way
 	random   func() float64
 
 	resumed *int64    // the version of the entry of the last resume, once it was looked for

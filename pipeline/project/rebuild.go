@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -105,9 +104,13 @@ func (p *projection) rebuild(ctx context.Context) error {
 		case building:
 			err = p.buildPage(ctx, &st)
 		case verifying:
-			return p.finish(ctx, &st)
+			err = p.finish(ctx, &st)
 		default:
 			return nil
+		}
+		if errors.Is(err, errRow) {
+			st.State, st.Error = rebuildFailed, err.Error()
+			err = p.put(ctx, &st)
 		}
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return err
@@ -133,9 +136,14 @@ func (p *projection) buildPage(ctx context.Context, st *state) error {
 		st.State = verifying
 		return p.put(ctx, st)
 	}
-	items := make([]action, len(rows))
-	for i, r := range rows {
-		items[i] = action{index: writeAlias(st.Target), id: r.id, version: r.version, again: true, doc: r.doc}
+	items := make([]action, 0, len(rows))
+	for _, r := range rows {
+		a := action{index: writeAlias(st.Target), id: r.id, version: r.version, again: true, doc: r.doc}
+		if err := unfit(a.id, a.doc); err != nil {
+			p.leaveOut(&a, err)
+		} else {
+			items = append(items, a)
+		}
 	}
 	if err := p.insist(ctx, items, l); err != nil {
 		return err
@@ -143,14 +151,41 @@ func (p *projection) buildPage(ctx context.Context, st *state) error {
 	if err := p.repeatDeletions(ctx, st.Target, rows, l); err != nil {
 		return err
 	}
+	p.leftOut = nil
 	st.Done += int64(len(rows))
 	st.After = &rows[len(rows)-1].key
 	return p.put(ctx, st)
 }
 
+// mostSilent is how often the request of a document alone may get no answer.
+const mostSilent = 4
+
+// unwritten is an item that cannot be written.
+type unwritten struct {
+	index string
+	suspect
+}
+
+// leaveOut notes that an item cannot be written: its page may be tried again because of others.
+func (p *projection) leaveOut(a *action, err error) {
+	if p.leftOut == nil {
+		p.leftOut = map[unwritten]bool{}
+	}
+	key := unwritten{a.index, suspect{a.id, a.version}}
+	if p.leftOut[key] {
+		return
+	}
+	p.leftOut[key] = true
+	p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection,
+		"document", a.id, "error", p.redact(err.Error()))
+}
+
 // insist writes items until all are written or cannot be, with growing waits. Documents that do not fit are
 // missing from the target then: the comparison says so.
 func (p *projection) insist(ctx context.Context, items []action, l limits) error {
+	items = slices.DeleteFunc(slices.Clone(items), func(a action) bool {
+		return p.leftOut[unwritten{a.index, suspect{a.id, a.version}}]
+	})
 	for try := 1; len(items) > 0; try++ {
 		results, _ := p.send(ctx, items, l.bytes)
 		var again []action
@@ -158,9 +193,9 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 		for i, r := range results {
 			switch {
 			case r.err == nil:
-			case pawl.Describe(r.err).Class == pawl.ClassPermanent, r.alone && try > 3:
-				p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection,
-					"document", items[i].id, "error", p.redact(r.err.Error()))
+			case pawl.Describe(r.err).Class == pawl.ClassPermanent,
+				r.alone && p.suspects.of(&items[i]).silent >= mostSilent:
+				p.leaveOut(&items[i], r.err)
 			default:
 				again, last = append(again, items[i]), r.err
 			}
@@ -227,8 +262,7 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		st.Verdict = c.Verdict
 		if c.Verdict != equal {
 			st.State = rebuildFailed
-			st.Error = fmt.Sprintf("the rebuild is not equal to the table: %d missing, %d stale, %d extra", c.Missing,
-				c.Stale, c.Extra)
+			st.Error = "the rebuild is not equal to the table: " + c.String()
 			return p.put(ctx, st)
 		}
 		if err := p.put(ctx, st); err != nil { // an abort that came meanwhile wins

@@ -24,10 +24,10 @@ const (
 
 var errLater = errors.New("the time of this batch is over")
 
-// suspects says how many items a request may have with one whose request got no answer.
+// suspects is what is known of items whose request got no answer.
 type suspects struct {
-	mu   sync.Mutex
-	most map[suspect]int
+	mu    sync.Mutex
+	known map[suspect]doubt
 }
 
 type suspect struct {
@@ -35,25 +35,33 @@ type suspect struct {
 	version int64
 }
 
-// of returns the limit of an item; 0 is none.
-func (s *suspects) of(a *action) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.most[suspect{a.id, a.version}]
+type doubt struct {
+	most   int // items that a request with it may have; 0: any number
+	silent int // requests with it alone that got no answer
 }
 
-// note stores the limit of an item; 0 forgets it.
-func (s *suspects) note(a *action, most int) {
+func (s *suspects) of(a *action) doubt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[suspect{a.id, a.version}]
+}
+
+// note stores the limit of an item whose request got no answer; 0 forgets it.
+func (s *suspects) note(a *action, most int, alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case most == 0:
-		delete(s.most, suspect{a.id, a.version})
+		delete(s.known, suspect{a.id, a.version})
 		return
-	case s.most == nil || len(s.most) >= mostSuspects: // other processes may have written them
-		s.most = map[suspect]int{}
+	case s.known == nil || len(s.known) >= mostSuspects: // other processes may have written them
+		s.known = map[suspect]doubt{}
 	}
-	s.most[suspect{a.id, a.version}] = most
+	d := doubt{most, s.known[suspect{a.id, a.version}].silent}
+	if alone {
+		d.silent++
+	}
+	s.known[suspect{a.id, a.version}] = d
 }
 
 // sending is items on their way to the index.
@@ -69,8 +77,7 @@ type sending struct {
 // send writes items in requests of at most so many bytes, and returns a result for each. whole is a failure that is
 // the state of the server; what was not sent because of it has it, too.
 func (p *projection) send(ctx context.Context, items []action, most int64) (results []result, whole error) {
-	_, level := p.window.why()
-	s := sending{projection: p, items: items, results: make([]result, len(items)), alive: level == 0}
+	s := sending{projection: p, items: items, results: make([]result, len(items)), alive: !p.down.Load()}
 	s.plan(most)
 	for began := time.Now(); len(s.queue) > 0; {
 		lot := s.queue[0]
@@ -84,16 +91,20 @@ func (p *projection) send(ctx context.Context, items []action, most int64) (resu
 			s.request(ctx, lot)
 		}
 	}
+	p.down.Store(s.whole != nil)
 	return s.results, s.whole
 }
 
-// plan makes requests of the items, suspects last.
+// plan makes requests of the items, suspects last, and of them those last that were tried most.
 func (s *sending) plan(most int64) {
-	order, limits := make([]int, len(s.items)), make([]int, len(s.items))
+	order, limits, silent := make([]int, len(s.items)), make([]int, len(s.items)), make([]int, len(s.items))
 	for i := range s.items {
-		order[i], limits[i] = i, cmp.Or(s.suspects.of(&s.items[i]), len(s.items)+1)
+		d := s.suspects.of(&s.items[i])
+		order[i], limits[i], silent[i] = i, cmp.Or(d.most, len(s.items)+1), d.silent
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(limits[b], limits[a]) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(limits[b], limits[a]), cmp.Compare(silent[a], silent[b]))
+	})
 	for len(order) > 0 {
 		n, size, kind := 0, int64(0), limits[order[0]]
 		for n < len(order) && n < kind && limits[order[n]] == kind {
@@ -121,7 +132,7 @@ func (s *sending) split(lot []int, by int) {
 // request sends one request.
 func (s *sending) request(ctx context.Context, lot []int) {
 	first := &s.items[lot[0]]
-	suspected := s.suspects.of(first) > 0
+	suspected := s.suspects.of(first).most > 0
 	if suspected && !s.alive {
 		if s.whole = s.probe(ctx, first.index); s.whole != nil {
 			s.end(lot, result{err: s.whole, unsent: true})
@@ -140,7 +151,7 @@ func (s *sending) request(ctx context.Context, lot []int) {
 		s.alive = true
 		for n, i := range lot {
 			s.results[i] = results[n]
-			s.suspects.note(&items[n], 0)
+			s.suspects.note(&items[n], 0, false)
 		}
 	case answered && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest):
 		s.alive = true
@@ -174,7 +185,7 @@ func (s *sending) silent(ctx context.Context, lot []int, err error, suspected bo
 	s.alive = s.probe(ctx, s.items[lot[0]].index) == nil
 	if was || s.alive {
 		for _, i := range lot {
-			s.suspects.note(&s.items[i], max(len(lot)/splitBy, 1))
+			s.suspects.note(&s.items[i], max(len(lot)/splitBy, 1), len(lot) == 1)
 		}
 	}
 	if !s.alive {

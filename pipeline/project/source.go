@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -37,20 +38,22 @@ type sourceRow struct {
 	doc     []byte
 }
 
+// errRow is wrapped by errors of a row that cannot be a document.
+var errRow = errors.New("a row of the source")
+
 // selected gives the columns names of their own: PostgreSQL would sort by the text of a key otherwise.
 const selected = "SELECT CAST(pawl_key AS TEXT) AS k, CAST(pawl_id AS TEXT) AS i, CAST(pawl_version AS TEXT) AS v, CAST(pawl_doc AS TEXT) AS d"
 
 func (s *source) query(ctx context.Context, rows Rows, rest string, args ...any) (all []sourceRow, err error) {
 	err = rows.Rows(ctx, func(row []*string) error {
-		if row[0] == nil || row[1] == nil || row[3] == nil {
-			return fmt.Errorf("a row of the source has no key, id or document (key %s, id %s)", text(row[0]),
-				text(row[1]))
+		if row[0] == nil || row[1] == nil || *row[1] == "" || row[3] == nil {
+			return fmt.Errorf("%w has no key, id or document (key %s, id %q)", errRow, text(row[0]), text(row[1]))
 		}
 		r := sourceRow{key: *row[0], id: *row[1], doc: []byte(*row[3])}
 		if row[2] != nil {
 			v, err := strconv.ParseInt(*row[2], 10, 64)
 			if err != nil {
-				return fmt.Errorf("the version of document %s is not a whole number: %w", r.id, err)
+				return fmt.Errorf("%w has a version that is no whole number (id %q): %w", errRow, r.id, err)
 			}
 			r.version = v
 		}

@@ -3,7 +3,9 @@ package project
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl/store"
@@ -19,6 +21,18 @@ type comparison struct {
 	Stale   int64  `json:"stale"`   // an older version, or the same with another content
 	Extra   int64  `json:"extra"`   // not in the table
 	Verdict string `json:"verdict"`
+
+	Documents []string `json:"documents,omitempty"` // ids of some that differ
+}
+
+const mostNamed = 5 // ids of a comparison
+
+func (c comparison) String() string {
+	text := fmt.Sprintf("%d missing, %d stale, %d extra", c.Missing, c.Stale, c.Extra)
+	if len(c.Documents) > 0 {
+		text += ", such as " + strings.Join(c.Documents, ", ")
+	}
+	return text
 }
 
 // Verdicts.
@@ -152,6 +166,11 @@ func (p verifier) decide(ctx context.Context, index string, doubtful []string, c
 				c.Stale++
 			case !there && docs[i].Found:
 				c.Extra++
+			default:
+				continue
+			}
+			if len(c.Documents) < mostNamed {
+				c.Documents = append(c.Documents, cut(id, 100))
 			}
 		}
 	}
