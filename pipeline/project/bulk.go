@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
@@ -92,7 +93,7 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 		return nil, err
 	}
 	if len(answer.Items) != len(items) {
-		return nil, fmt.Errorf("the answer has %d items for %d", len(answer.Items), len(items))
+		return nil, odd("it has %d items for %d (request %s)", len(answer.Items), len(items), id)
 	}
 	results := make([]result, len(items))
 	for i := range items {
@@ -101,22 +102,26 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 			a = answer.Items[i].Delete
 		}
 		if a == nil || a.ID != items[i].id {
-			return nil, fmt.Errorf("item %d of the answer is not about document %q", i, items[i].id)
+			return nil, odd("item %d is not about document %q (request %s)", i, items[i].id, id)
 		}
-		results[i] = a.result(id)
+		results[i] = a.result(items[i].remove, id)
 	}
 	return results, nil
 }
 
-func (a *itemAnswer) result(request string) result {
-	switch {
-	case a.Status == http.StatusConflict:
-		return result{stale: true}
-	case a.Status >= 200 && a.Status < 300, a.Status == http.StatusNotFound && a.Result == "not_found":
-		return result{}
-	}
+// result takes a document for written only where the answer says so.
+func (a *itemAnswer) result(remove bool, request string) result {
 	e := &answerError{status: a.Status, request: request}
 	e.kind, e.reason = cause(a.Error)
+	switch failed := len(a.Error) > 0 && string(a.Error) != "null"; {
+	case a.Status == http.StatusConflict && strings.Contains(e.kind, "version_conflict"):
+		return result{stale: true}
+	case !failed && a.Status >= 200 && a.Status < 300,
+		!failed && a.Status == http.StatusNotFound && a.Result == "not_found" && remove:
+		return result{}
+	case !failed && a.Status < 400:
+		e.reason = "the answer does not say what became of the document"
+	}
 	return result{err: classify(e)}
 }
 

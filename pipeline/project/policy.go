@@ -104,7 +104,11 @@ var classes = [...]string{"throttle", "server", "timeout", "mapping", "size", "p
 // classify gives the failure of a request or an item its kind, by status first.
 func classify(err error) error {
 	a, ok := errors.AsType[*answerError](err)
-	if !ok {
+	switch {
+	case ok:
+	case errors.Is(err, errOdd):
+		return pawl.OfKind(kindServer, fmt.Errorf("%w [bad_answer]", err))
+	default:
 		return pawl.OfKind(kindTimeout, fmt.Errorf("%w [%s]", err, transport(err)))
 	}
 	err = pawl.WithAttrs(err, map[string]string{"http_status": strconv.Itoa(a.status)})

@@ -2,6 +2,7 @@ package project
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -143,9 +144,28 @@ func (s *search) callAs(ctx context.Context, id, method, path string, body []byt
 		return nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read the answer: %w (request %s)", err, id)
+		return odd("%s (request %s)", unread(text, err), id)
 	}
 	return nil
+}
+
+// errOdd is wrapped by errors of an answer of success that does not say what it has to.
+var errOdd = errors.New("the answer cannot be used")
+
+func odd(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{errOdd}, args...)...)
+}
+
+// unread says what is wrong with an answer that is not the JSON that was expected.
+func unread(text []byte, err error) string {
+	if len(text) == 0 {
+		return "it is empty"
+	}
+	why := err.Error()
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		why = cmp.Or(t.Field, "it") + " is a JSON " + t.Value
+	}
+	return fmt.Sprintf("%s; it begins with %.60q", why, text)
 }
 
 func refusal(res *http.Response, text []byte, id string) error {

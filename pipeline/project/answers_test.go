@@ -1,0 +1,79 @@
+package project
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/pawl-dev/pawl"
+)
+
+// What an answer does not prove is not taken for written, and the reason says what it was.
+func TestOddAnswers(t *testing.T) {
+	t.Parallel()
+	const a, b = `{"index":{"_id":"a","status":201}}`, `{"delete":{"_id":"b","status":404,"result":"not_found"}}`
+	one := func(item string) string { return `{"items":[` + item + `,` + b + `]}` }
+	for name, tt := range map[string]struct{ answer, want string }{
+		"good":              {one(a), ""},
+		"fewer":             {`{"items":[` + a + `]}`, "1 items for 2"},
+		"more":              {`{"items":[` + a + `,` + b + `,` + b + `]}`, "3 items for 2"},
+		"another order":     {`{"items":[` + b + `,` + a + `]}`, `item 0 is not about document "a"`},
+		"no items":          {`{"errors":true}`, "0 items for 2"},
+		"null":              {`null`, "0 items for 2"},
+		"a list":            {`[]`, "it is a JSON array"},
+		"empty":             {``, "it is empty"},
+		"cut":               {`CUT` + one(a), "unexpected EOF"},
+		"HTML":              {`<html><title>Sign in</title>`, `<html><title>Sign in`},
+		"items are null":    {`{"items":[null,null]}`, `item 0 is not about document "a"`},
+		"another verb":      {one(`{"create":{"_id":"a","status":201}}`), `item 0 is not about document "a"`},
+		"no status":         {one(`{"index":{"_id":"a"}}`), "does not say what became of the document"},
+		"status 0":          {one(`{"index":{"_id":"a","status":0}}`), "does not say what became of the document"},
+		"status 302":        {one(`{"index":{"_id":"a","status":302}}`), "does not say what became of the document"},
+		"status 999":        {one(`{"index":{"_id":"a","status":999}}`), "HTTP 999"},
+		"status -1":         {one(`{"index":{"_id":"a","status":-1}}`), "does not say what became of the document"},
+		"status is a text":  {one(`{"index":{"_id":"a","status":"201"}}`), "items.index.status is a JSON string"},
+		"status of a float": {one(`{"index":{"_id":"a","status":201.5}}`), "items.index.status is a JSON number 201.5"},
+		"written, and an error": {one(`{"index":{"_id":"a","status":201,"error":{"type":"x","reason":"y"}}}`),
+			"[x]"},
+		"written, and a list":     {one(`{"index":{"_id":"a","status":201,"error":[1]}}`), "HTTP 201"},
+		"no document to write to": {one(`{"index":{"_id":"a","status":404,"result":"not_found"}}`), "HTTP 404"},
+		"a conflict of another kind": {one(`{"index":{"_id":"a","status":409,"error":{"type":"locked","reason":"y"}}}`),
+			"HTTP 409 [locked]"},
+		"no reason": {one(`{"index":{"_id":"a","status":400,"error":[1]}}`), "HTTP 400"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				text, cut := strings.CutPrefix(tt.answer, "CUT")
+				if cut {
+					w.Header().Set("Content-Length", fmt.Sprint(len(text)+10))
+				}
+				_, _ = io.WriteString(w, text)
+			}))
+			defer server.Close()
+			s := &search{base: server.URL, client: server.Client()}
+			results, err := s.request(t.Context(), []action{{index: "i", id: "a", version: 1, doc: []byte("{}")},
+				{index: "i", id: "b", version: 1, remove: true}})
+			if err == nil {
+				err = results[0].err
+				if results[1].err != nil {
+					t.Errorf("the deletion: %v", results[1].err)
+				}
+			}
+			switch {
+			case tt.want == "" && err != nil, tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("%v, want %q", err, tt.want)
+			case err != nil && pawl.Describe(classify(err)).Class == pawl.ClassPermanent && name != "no reason":
+				t.Errorf("%v is permanent", err)
+			}
+			if kind := pawl.Describe(classify(err)).Kind; err != nil && name != "no reason" && name != "cut" &&
+				name != "no document to write to" && kind != kindServer {
+				t.Errorf("%v is of kind %s", err, kind)
+			}
+		})
+	}
+}
