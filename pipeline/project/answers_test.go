@@ -77,3 +77,41 @@ func TestOddAnswers(t *testing.T) {
 		})
 	}
 }
+
+// A server, or what stands before it, that says the same to every request, says nothing about documents: none is dead,
+// and all are written when it is well.
+func TestNobodyDiesOfTheServer(t *testing.T) {
+	t.Parallel()
+	for name, fault := range map[string]func(w http.ResponseWriter){
+		"400":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadRequest) },
+		"413":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusRequestEntityTooLarge) },
+		"HTML": func(w http.ResponseWriter) { _, _ = io.WriteString(w, "<html>") },
+		"login": func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/")
+			w.WriteHeader(http.StatusFound)
+		},
+		"none": func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"errors":true}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, false)
+			r.proxy.breaks(func(w http.ResponseWriter, req *http.Request, _ []byte) bool {
+				if bulk(req) {
+					fault(w)
+				}
+				return bulk(req)
+			})
+			for id := range 5 {
+				r.put(id, "good", 1)
+			}
+			r.daemon()
+			r.until("more requests than attempts are allowed", func() bool { return r.proxy.bulks.Load() > 30 })
+			if s := r.standing(); s.failed != 0 {
+				t.Errorf("%+v: %s", s, r.one(`SELECT max(error_message) FROM dead_letter_outbox`))
+			}
+			r.proxy.breaks(nil)
+			r.drained()
+			r.equal()
+		})
+	}
+}

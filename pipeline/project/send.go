@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // A document that the server does not survive, or that makes it silent, must not hold up those that share its
@@ -154,12 +156,11 @@ func (s *sending) request(ctx context.Context, lot []int) {
 			s.suspects.note(&items[n], 0, false)
 		}
 	case answered && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest):
-		s.alive = true
 		if len(lot) > 1 {
 			s.split(lot, 2)
 			return
 		}
-		s.end(lot, result{err: classify(err)})
+		s.refused(ctx, lot, classify(err))
 	case ctx.Err() != nil, answered && a.status < 500 && a.status != http.StatusRequestTimeout:
 		s.whole = classify(err)
 		s.end(lot, result{err: s.whole})
@@ -177,6 +178,16 @@ func (s *sending) bulk(ctx context.Context, items []action, suspected bool) ([]r
 	ctx, cancel := context.WithTimeout(ctx, max(limit, leastTimeout))
 	defer cancel()
 	return s.search.request(ctx, items)
+}
+
+// refused decides about a request of one item that was refused as a whole: where a small one is, too, the item is not the
+// reason, but the server, or what stands before it.
+func (s *sending) refused(ctx context.Context, lot []int, err error) {
+	if s.alive = s.probe(ctx, s.items[lot[0]].index) == nil; !s.alive {
+		err = pawl.OfKind(kindServer, fmt.Errorf("every request is refused: %v", err)) // no longer permanent
+		s.whole = err
+	}
+	s.end(lot, result{err: err})
 }
 
 // silent decides about a request that was not answered, or with a failure of the server.
