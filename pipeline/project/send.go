@@ -180,8 +180,8 @@ func (s *sending) bulk(ctx context.Context, items []action, suspected bool) ([]r
 	return s.search.request(ctx, items)
 }
 
-// refused decides about a request of one item that was refused as a whole: where a small one is, too, the item is not the
-// reason, but the server, or what stands before it.
+// refused decides about a request of one item that was refused as a whole: where a small one is, too, the reason is not
+// the item, but the server, or what stands before it.
 func (s *sending) refused(ctx context.Context, lot []int, err error) {
 	if s.alive = s.probe(ctx, s.items[lot[0]].index) == nil; !s.alive {
 		err = pawl.OfKind(kindServer, fmt.Errorf("every request is refused: %v", err)) // no longer permanent
