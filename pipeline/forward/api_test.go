@@ -3,11 +3,14 @@ package forward
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/retryafter"
 )
 
@@ -36,4 +39,24 @@ func TestPausesThatAnAnswerAsksFor(t *testing.T) {
 			t.Errorf("%s, %q: %d, %v, want %v", c.value, c.header, e.Code, e.RetryAfter, c.want)
 		}
 	}
+}
+
+// However short the pause that Telegram asks for, there is one between two requests for updates, and after a long one
+// they come at their pace again.
+func TestPollPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &forwarder{env: pipeline.Env{Name: "f", Logger: slog.New(slog.DiscardHandler)}}
+		began, wait := time.Now(), time.Second
+		for range 20 {
+			wait = f.pollFailed(t.Context(), &apiError{Code: 429, RetryAfter: time.Microsecond}, wait)
+		}
+		if took := time.Since(began); took < 20*time.Second {
+			t.Errorf("20 requests in %v", took)
+		}
+		began = time.Now()
+		wait = f.pollFailed(t.Context(), &apiError{Code: 429, RetryAfter: time.Hour}, wait)
+		if took := time.Since(began); took != time.Hour || wait > 15*time.Second {
+			t.Errorf("a pause of %v, then %v", took, wait)
+		}
+	})
 }

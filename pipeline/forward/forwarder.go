@@ -200,7 +200,7 @@ func (f *forwarder) pollFailed(ctx context.Context, err error, wait time.Duratio
 			return wait
 		}
 	case e != nil && e.RetryAfter > 0:
-		wait = e.RetryAfter
+		wait = max(e.RetryAfter, time.Second)
 	}
 	f.env.Logger.Warn("Telegram gives no updates", "error", err, "again_in", wait)
 	_ = store.Sleep(ctx, wait)

@@ -285,7 +285,7 @@ func (p *Provider) refused(resp *http.Response, body []byte) error {
 // retryAfter is when to come back; a second if the answer does not say.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 {
-		return min(time.Duration(ms*float64(time.Millisecond)), maxPause)
+		return time.Duration(min(ms, float64(maxPause.Milliseconds())) * float64(time.Millisecond))
 	}
 	if wait, ok := retryafter.Of(h); ok {
 		return min(wait, maxPause)
