@@ -57,7 +57,7 @@ func TestOddAnswers(t *testing.T) {
 			defer server.Close()
 			s := &search{base: server.URL, client: server.Client()}
 			results, err := s.request(t.Context(), []action{{index: "i", id: "a", version: 1, doc: []byte("{}")},
-				{index: "i", id: "b", version: 1, remove: true}})
+				{index: "i", id: "b", version: 1, remove: true}}, false)
 			if err == nil {
 				err = results[0].err
 				if results[1].err != nil {

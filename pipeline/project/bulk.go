@@ -69,7 +69,8 @@ type itemAnswer struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-func (s *search) request(ctx context.Context, items []action) ([]result, error) {
+// request writes items. If careful, the server is asked first whether it wants them.
+func (s *search) request(ctx context.Context, items []action, careful bool) ([]result, error) {
 	var body bytes.Buffer
 	size := 0
 	for i := range items {
@@ -87,7 +88,7 @@ func (s *search) request(ctx context.Context, items []action) ([]result, error) 
 	}
 	id := pawl.NewID()
 	ctx, step := trace.Start(ctx, "bulk", slog.String("request_id", id), slog.Int("bytes", body.Len()))
-	err := s.callAs(ctx, id, http.MethodPost, "/_bulk", body.Bytes(), &answer)
+	err := s.callAs(ctx, id, careful, http.MethodPost, "/_bulk", body.Bytes(), &answer)
 	step.End(err)
 	if err != nil {
 		return nil, err

@@ -35,8 +35,9 @@ func written(body string) (*http.Response, error) {
 			items = append(items, fmt.Sprintf(`{%q:{"_id":%q,"status":200}}`, verb, id[:strings.IndexByte(id, '"')]))
 		}
 	}
-	return &http.Response{StatusCode: http.StatusOK,
-		Body: io.NopCloser(strings.NewReader(`{"items":[` + strings.Join(items, ",") + `]}`))}, nil
+	text := `{"items":[` + strings.Join(items, ",") + `]}`
+	return &http.Response{StatusCode: http.StatusOK, ContentLength: int64(len(text)),
+		Body: io.NopCloser(strings.NewReader(text))}, nil
 }
 
 // fakeProjection is a projection with an index that is none.

@@ -103,11 +103,12 @@ func missing(err error) bool {
 
 // call sends a request and decodes the answer into into, if that is not nil.
 func (s *search) call(ctx context.Context, method, path string, body []byte, into any) error {
-	return s.callAs(ctx, pawl.NewID(), method, path, body, into)
+	return s.callAs(ctx, pawl.NewID(), false, method, path, body, into)
 }
 
-// callAs is call with the id of the request.
-func (s *search) callAs(ctx context.Context, id, method, path string, body []byte, into any) error {
+// callAs is call with the id of the request. With expect, the body is sent when the server wants it.
+func (s *search) callAs(ctx context.Context, id string, expect bool, method, path string, body []byte,
+	into any) error {
 	kind := "application/json"
 	if strings.HasSuffix(path, "_bulk") {
 		kind = "application/x-ndjson"
@@ -117,6 +118,10 @@ func (s *search) callAs(ctx context.Context, id, method, path string, body []byt
 		return err
 	}
 	req.Header.Set("X-Opaque-Id", id)
+	if expect {
+		req.Header.Set("Expect", "100-continue")
+		req.Close = true // else the body is sent after a refusal, too
+	}
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", kind)
 	}
@@ -136,6 +141,9 @@ func (s *search) callAs(ctx context.Context, id, method, path string, body []byt
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("read the answer: %w (request %s)", err, id)
+	}
+	if expect && res.StatusCode == http.StatusExpectationFailed {
+		return s.callAs(ctx, id, false, method, path, body, into)
 	}
 	if res.StatusCode >= http.StatusMultipleChoices {
 		return refusal(res, text, id)

@@ -22,6 +22,10 @@ const (
 	splitBy      = 8 // a request without an answer takes its whole time, so few steps count
 	mostSuspects = 20_000
 	leastTimeout = 2 * time.Second
+
+	// A body that is refused while it is written often costs the answer, too. So the server is asked first whether it
+	// wants one of which that is feared; it is sent after a second where that is not answered.
+	largeItem = 1 << 20
 )
 
 var errLater = errors.New("the time of this batch is over")
@@ -177,7 +181,7 @@ func (s *sending) bulk(ctx context.Context, items []action, suspected bool) ([]r
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(limit, leastTimeout))
 	defer cancel()
-	return s.search.request(ctx, items)
+	return s.search.request(ctx, items, len(items) == 1 && (suspected || items[0].size() > largeItem))
 }
 
 // refused decides about a request of one item that was refused as a whole: where a small one is, too, the reason is not
@@ -217,7 +221,7 @@ func (s *sending) silent(ctx context.Context, lot []int, err error, suspected bo
 func (p *projection) probe(ctx context.Context, index string) error {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	results, err := p.search.request(ctx, []action{{index: index, id: "pawl-probe", remove: true}})
+	results, err := p.search.request(ctx, []action{{index: index, id: "pawl-probe", remove: true}}, false)
 	if err == nil && results[0].err != nil {
 		err = results[0].err
 	}
