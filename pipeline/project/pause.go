@@ -18,6 +18,9 @@ type hold struct {
 
 func (h hold) String() string { return "until " + h.Until.UTC().Format(time.RFC3339) + ": " + h.Why }
 
+// on reports whether the pause is not over.
+func (h hold) on() bool { return time.Until(h.Until) > 0 }
+
 // lasts reports whether the pause goes on for longer than it takes to be told.
 func (h hold) lasts() bool { return time.Until(h.Until) > lookEvery }
 

@@ -78,7 +78,7 @@ func (p *projection) rebuild(ctx context.Context) error {
 	p.mu.Lock()
 	known := p.known.State
 	p.mu.Unlock()
-	if known != building && known != verifying || p.source == nil {
+	if known != building && known != verifying || p.source == nil || p.window.hold().on() {
 		return nil
 	}
 	lock, err := p.lock(ctx, 0)
@@ -92,7 +92,7 @@ func (p *projection) rebuild(ctx context.Context) error {
 		_, _ = p.marks.PutMarks(ctx, pawl.Mark{Scope: rebuildScope, Key: p.projection, If: pawl.AnyVersion,
 			Remove: true})
 	}()
-	for {
+	for !p.window.hold().on() {
 		if lock, err = p.lock(ctx, lock); err != nil || lock == 0 {
 			return err
 		}
@@ -116,6 +116,7 @@ func (p *projection) rebuild(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // lock takes the mark or renews it; 0 if another process has it.
@@ -187,10 +188,17 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 		return p.leftOut[unwritten{a.index, suspect{a.id, a.version}}]
 	})
 	for try := 1; len(items) > 0; try++ {
-		results, _ := p.send(ctx, items, l.bytes)
+		began, refused, sent := time.Now(), 0, 0
+		results, whole := p.send(ctx, items, l.bytes)
 		var again []action
 		var last error
 		for i, r := range results {
+			if !r.unsent {
+				sent++
+			}
+			if pawl.Describe(r.err).Kind == kindThrottle {
+				refused++
+			}
 			switch {
 			case r.err == nil:
 			case pawl.Describe(r.err).Class == pawl.ClassPermanent,
@@ -200,6 +208,13 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 				again, last = append(again, items[i]), r.err
 			}
 		}
+		if whole != nil {
+			if ctx.Err() == nil {
+				p.failure(whole, began) // live changes wait, too
+			}
+			return whole
+		}
+		p.answered(began, refused, sent)
 		if items = again; len(items) == 0 {
 			return nil
 		}

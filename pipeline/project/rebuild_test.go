@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -88,6 +89,9 @@ func TestPageOfARebuildEnds(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
 				defer cancel()
 				for err := error(store.ErrConflict); err != nil; time.Sleep(lookEvery) {
+					if p.window.hold().on() {
+						continue
+					}
 					if err = p.insist(ctx, items, p.limits()); ctx.Err() != nil {
 						t.Fatalf("it goes on after 12 h: %v", err)
 					}
@@ -145,5 +149,51 @@ func TestRebuildNamesWhatDoesNotFit(t *testing.T) {
 	r.until("the next ends", is(rebuildFailed))
 	if !strings.HasSuffix(st.Error, `a row of the source has no key, id or document (key 50, id "50")`) {
 		t.Errorf("the error is %q", st.Error)
+	}
+}
+
+// A rebuild keeps the pause that the index asks it for, which is told like any other and ends by resume.
+func TestRebuildIsThrottled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	for id := range 20 {
+		r.exec(`INSERT INTO products VALUES ($1, 'x', 1)`, id)
+	}
+	r.daemon()
+	p := r.projection()
+	var st state
+	is := func(what string) func() bool {
+		return func() (ok bool) {
+			var err error
+			st, err = p.state(t.Context())
+			r.ok(err)
+			return st.Index != "" && st.State == what
+		}
+	}
+	r.until("the first index", is(running))
+	r.proxy.breaks(func(w http.ResponseWriter, req *http.Request, _ []byte) bool {
+		if bulk(req) {
+			w.Header().Set("Retry-After", "600")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+		return bulk(req)
+	})
+	_, err := p.begin(t.Context())
+	r.ok(err)
+	r.until("the pause is told", func() bool {
+		s, err := p.ask(t.Context())
+		r.ok(err)
+		return s.State == "paused" && strings.Contains(s.Why, "HTTP 429")
+	})
+	if n := r.proxy.bulks.Load(); n != 1 {
+		t.Errorf("%d requests", n)
+	}
+	r.proxy.breaks(nil)
+	r.ok(resumeCommand(t.Context(), &pipeline.Invocation{Who: "ann",
+		Audit: func(context.Context, store.Store, string, string, int, string) error { return nil }}, p))
+	r.until("it ends", is(running))
+	r.until("it is over", func() bool { s, err := p.ask(t.Context()); r.ok(err); return s.State == running })
+	if st.Verdict != equal {
+		t.Errorf("%+v", st)
 	}
 }
