@@ -214,7 +214,7 @@ func (p *projection) insist(ctx context.Context, items []action, l limits) error
 			}
 			return whole
 		}
-		p.answered(began, refused, sent)
+		p.window.answered(began, refused, sent, p.wait)
 		if items = again; len(items) == 0 {
 			return nil
 		}

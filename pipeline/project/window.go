@@ -1,6 +1,7 @@
 package project
 
 import (
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -52,6 +53,9 @@ func (w *window) answered(began time.Time, refused, items int, wait func(level i
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.success, w.level, w.until = time.Now(), 0, time.Time{}
+	if refused > 0 {
+		w.answer = fmt.Sprintf("%d of the last %d were refused", refused, items)
+	}
 	switch {
 	case began.Before(w.cut):
 	case refused > items/2:

@@ -128,17 +128,9 @@ func (p *projection) judge(changes []change, order []int, targets int, results [
 		verdicts[i] = p.verdict(worst, changes[i].d, f)
 	}
 	if whole == nil {
-		p.answered(began, refused, sent)
+		p.window.answered(began, refused, sent, p.wait)
 	}
 	return verdicts
-}
-
-// answered notes that requests were answered, and how many of the items sent were refused for now.
-func (p *projection) answered(began time.Time, refused, sent int) {
-	if refused > 0 {
-		p.window.blame(fmt.Sprintf("%d of the last %d were refused", refused, sent))
-	}
-	p.window.answered(began, refused, sent, p.wait)
 }
 
 // wait is the pause after so many failures in a row.
