@@ -3,6 +3,7 @@ package project
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -191,4 +193,34 @@ func TestResumeEndsAPauseThatTheIndexAskedFor(t *testing.T) {
 			p.window.refused(time.Now(), time.Hour, doubling)
 		}
 	})
+}
+
+// However an index asks for pauses, requests never follow each other at once, and never end.
+func TestOddPausesOfTheIndex(t *testing.T) {
+	for _, after := range []string{"", "0", "-5", "1e-9", "1.5", "7", "soon", "nan", "inf", "999999999", "soon|7", "7|soon",
+		"Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2099 07:28:00 GMT"} {
+		for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+			synctest.Test(t, func(t *testing.T) {
+				asked := 0
+				p := fakeProjection(func(*http.Request, string) (*http.Response, error) {
+					asked++
+					h := http.Header{"Retry-After": strings.Split(after, "|")}
+					return &http.Response{StatusCode: status, Header: h, Body: http.NoBody}, nil
+				}, io.Discard)
+				for end := time.Now().Add(3 * time.Hour); time.Now().Before(end); time.Sleep(time.Second) {
+					if p.window.allowed() == 0 {
+						continue
+					}
+					began := time.Now()
+					_, whole := p.send(t.Context(), []action{{index: "i", id: "a", doc: []byte("{}")}}, 1<<20)
+					if f := p.failure(whole, began); f.after <= 0 || f.after > retryafter.Most {
+						t.Errorf("%d, %q: again after %v", status, after, f.after)
+					}
+				}
+				if asked < 3 || asked > 1000 {
+					t.Errorf("%d, %q: %d requests in three hours", status, after, asked)
+				}
+			})
+		}
+	}
 }
