@@ -51,11 +51,16 @@ func (h *hostile) Timeout() bool {
 	return false
 }
 
+// nested is an error whose text panics with itself, which package fmt does not recover from.
+type nested struct{}
+
+func (n nested) Error() string { panic(n) }
+
 // hostileErrors are what a handler may return, by what is wrong with it.
 func hostileErrors() map[string]error {
 	var none *hostile
 	all := map[string]error{"typed nil": none, "wrapped": pawl.Permanent(none), "joined": errors.Join(errBroken, none),
-		"nil failure": (*pawl.Failure)(nil), "nil release": (*pawl.ReleaseError)(nil)}
+		"nil failure": (*pawl.Failure)(nil), "nil release": (*pawl.ReleaseError)(nil), "nested": nested{}}
 	for _, in := range []string{"Error", "Unwrap", "As", "Timeout", "circle"} {
 		all[in] = &hostile{in}
 	}
@@ -101,6 +106,20 @@ func TestErrorWhoseMethodsPanic(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestPanicWithWhatCannotBePrinted: a value that panics when it is printed is named by its type.
+func TestPanicWithWhatCannotBePrinted(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(1, func(context.Context, *pawl.Delivery) error { panic(nested{}) }))
+		time.Sleep(time.Minute)
+		rec := r.get("x")
+		equal(r, []any{rec.State, rec.Kind}, []any{store.IsDead, pawl.KindPanic})
+		if !strings.HasPrefix(rec.Reason, "panic: a dispatch_test.nested, which panics when it is printed\n") {
+			r.Error(rec.Reason)
+		}
+	})
 }
 
 // TestDeliveryIsACopy: what a handler writes to its delivery, or to the batch, changes nothing but its copy.

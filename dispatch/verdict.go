@@ -50,9 +50,19 @@ func recovered(v any) error {
 	if v == nil {
 		return nil
 	}
-	text, stack := fmt.Sprint(v), debug.Stack()
+	text, stack := printed(v), debug.Stack()
 	return pawl.OfKind(pawl.KindPanic, fmt.Errorf("panic: %s\n%s",
 		text[:min(len(text), maxStack)], stack[:min(len(stack), maxStack)]))
+}
+
+// printed is fmt.Sprint, which itself panics at a value whose text panics with such a value.
+func printed(v any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("a %T, which panics when it is printed", v)
+		}
+	}()
+	return fmt.Sprint(v)
 }
 
 // judge turns what a handler returned for a delivery into its settlement. It

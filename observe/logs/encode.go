@@ -182,6 +182,11 @@ func jsonOf(v any) (s string) {
 
 func panicked(s *string) {
 	if v := recover(); v != nil {
+		defer func() {
+			if recover() != nil { // package fmt passes on a panic within a panic
+				*s = fmt.Sprintf("!PANIC: of a %T", v)
+			}
+		}()
 		*s = fmt.Sprintf("!PANIC: %v", v)
 	}
 }

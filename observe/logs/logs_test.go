@@ -310,16 +310,23 @@ type panics struct{}
 
 func (panics) Error() string { panic("no") }
 
+// nested panics with itself, which package fmt does not recover from.
+type nested struct{}
+
+func (n nested) Error() string { panic(n) }
+
 func TestOddValues(t *testing.T) {
 	text, lines := &output{}, &output{}
 	log := logs.New(logs.Config{Sinks: []logs.Sink{{Name: "text", Output: text},
 		{Name: "json", JSON: true, Output: lines}}})
 	slog.New(log.Handler()).LogAttrs(context.Background(), observe.LevelCritical, "two\nlines \xff \"x\"",
-		slog.Any("err", errors.New("a=b")), slog.Any("panic", panics{}), slog.Float64("nan", math.NaN()),
+		slog.Any("err", errors.New("a=b")), slog.Any("panic", panics{}), slog.Any("nested", nested{}),
+		slog.Float64("nan", math.NaN()),
 		slog.Duration("d", time.Second), slog.Any("map", map[string]int{"a": 1}), slog.String("empty", ""),
 		slog.Any("chan", make(chan int)), slog.Bool("yes", true), slog.Uint64("u", 7), slog.Any("nothing", nil))
 	log.Close()
 	for _, want := range []string{`level=CRITICAL message="two\nlines \xff \"x\""`, `err="a=b"`, `panic="!PANIC: no"`, "nan=NaN",
+		`nested="!PANIC: of a logs_test.nested"`,
 		" d=1s", ` map=map[a:1]`, ` empty=""`, "yes=true u=7 nothing=<nil>"} {
 		if !strings.Contains(text.String(), want) || strings.Count(text.String(), "\n") != 1 {
 			t.Errorf("%s is not in %s", want, text)
@@ -330,7 +337,8 @@ func TestOddValues(t *testing.T) {
 		t.Fatalf("%s: %v", lines, err)
 	}
 	for key, want := range map[string]any{"level": "CRITICAL", "message": "two\nlines \uFFFD \"x\"", "err": "a=b",
-		"panic": "!PANIC: no", "nan": "NaN", "d": 1e9, "map": map[string]any{"a": 1.0}, "yes": true, "nothing": nil} {
+		"panic": "!PANIC: no", "nested": "!PANIC: of a logs_test.nested", "nan": "NaN",
+		"d": 1e9, "map": map[string]any{"a": 1.0}, "yes": true, "nothing": nil} {
 		if fmt.Sprint(r[key]) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", key, r[key], want)
 		}
