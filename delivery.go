@@ -1,6 +1,8 @@
 package pawl
 
 import (
+	"bytes"
+	"maps"
 	"strconv"
 	"time"
 )
@@ -55,13 +57,14 @@ func (d *Delivery) SetAckedInTx() { d.inTx = true }
 // AckedInTx reports whether an ack of the delivery is in a transaction of the handler's.
 func (d *Delivery) AckedInTx() bool { return d.inTx }
 
-// Emit appends messages if, and only if, this delivery is acked: both happen,
+// Emit appends copies of messages if, and only if, this delivery is acked: both happen,
 // or neither. Their ids are derived from this message's ([EmitID]). A negative delay is
 // none. A message that no store takes makes the delivery a dead letter of kind
 // [KindEmit]; [CheckEmit] reports it before the handler returns.
 func (d *Delivery) Emit(msgs ...Message) {
 	for _, m := range msgs {
 		m.Delay = max(m.Delay, 0)
+		m.Key, m.Body, m.Headers = bytes.Clone(m.Key), bytes.Clone(m.Body), maps.Clone(m.Headers)
 		d.emits = append(d.emits, m)
 	}
 }
@@ -82,10 +85,15 @@ func CheckEmit(msgs ...Message) error {
 // Emitted returns what the handler emitted, in order.
 func (d *Delivery) Emitted() []Message { return d.emits }
 
-// Mark writes marks if, and only if, this delivery is acked: an entry of a ledger, or
+// Mark writes copies of marks if, and only if, this delivery is acked: an entry of a ledger, or
 // what has been seen. A mark whose If does not match what is there is skipped, and the
 // ack stands. Where the store keeps no marks the delivery fails.
-func (d *Delivery) Mark(marks ...Mark) { d.marks = append(d.marks, marks...) }
+func (d *Delivery) Mark(marks ...Mark) {
+	for _, m := range marks {
+		m.Value = bytes.Clone(m.Value)
+		d.marks = append(d.marks, m)
+	}
+}
 
 // Marked returns what was given to [Delivery.Mark], in order.
 func (d *Delivery) Marked() []Mark { return d.marks }

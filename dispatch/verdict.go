@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -164,15 +163,13 @@ func keepTrace(parent *pawl.Delivery, emits []pawl.Message) {
 		if m.Headers[TraceParent] != "" {
 			continue
 		}
-		headers := maps.Clone(m.Headers) // it may be shared between messages
-		if headers == nil {
-			headers = map[string]string{}
+		if m.Headers == nil { // it is the delivery's own
+			m.Headers = map[string]string{}
 		}
-		headers[TraceParent] = trace
+		m.Headers[TraceParent] = trace
 		if state := parent.Headers[TraceState]; state != "" {
-			headers[TraceState] = state
+			m.Headers[TraceState] = state
 		}
-		m.Headers = headers
 	}
 }
 

@@ -189,6 +189,27 @@ func TestEmitsGoWithTheAck(t *testing.T) {
 	})
 }
 
+// What is emitted is what it was when it was emitted: a handler may use its buffers for the next message.
+func TestEmitsAreCopies(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.append(pawl.Message{Topic: "a", ID: "x"})
+		r.run(one(1, func(_ context.Context, d *pawl.Delivery) error {
+			body, headers := []byte("before"), map[string]string{"h": "before"}
+			d.Emit(pawl.Message{Topic: "b", Key: body, Body: body, Headers: headers})
+			mark := pawl.Mark{Scope: "s", Key: "k", Value: body}
+			d.Mark(mark)
+			copy(body, "after!")
+			headers["h"] = "after"
+			return nil
+		}))
+		time.Sleep(time.Minute)
+		got := r.get(pawl.EmitID("x", 0))
+		equal(r, []string{string(got.Key), string(got.Body), got.Headers["h"]}, []string{"before", "before", "before"})
+		marks, err := r.mem.GetMarks(r.Context(), "s", "k")
+		equal(r, []any{err, len(marks), string(marks["k"].Value)}, []any{nil, 1, "before"})
+	})
+}
+
 // What no store takes fails its own delivery, and nothing else.
 func TestInvalidEmitIsPermanent(t *testing.T) {
 	bubble(t, func(r *rig) {
