@@ -23,6 +23,8 @@ type call struct {
 	keys     []string          // of its limiters' buckets
 	trace    map[string]string // the header of its trace, if it has one; not of a batch, nor of a quick handler's
 
+	exits int // how often its goroutine was ended: by the handler, or by what is told of it
+
 	back atomic.Bool // the handler has returned, and its result is about to be judged
 
 	// Guarded by Dispatcher.mu.

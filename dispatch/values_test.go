@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -256,6 +257,40 @@ func TestWhoeverIsToldMayPanic(t *testing.T) {
 		equal(r, r.stats("a").Acked, int64(5))
 		equal(r, other.sums()["settled a ack"], 5)
 	})
+}
+
+// exiting is a sink, and a policy, that ends its goroutine, as t.FailNow in a test's does.
+type exiting struct{}
+
+func (exiting) Event(dispatch.Event)                  { runtime.Goexit() }
+func (exiting) Decide(policy.Attempt) policy.Decision { runtime.Goexit(); return policy.Decision{} }
+
+// TestWhoeverIsAskedMayExit: a policy or a sink that ends the goroutine does not do so for ever.
+func TestWhoeverIsAskedMayExit(t *testing.T) {
+	for _, sink := range []bool{false, true} {
+		bubble(t, func(r *rig) {
+			c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+				if d.ID == "y" && !sink {
+					return nil
+				}
+				return errBroken
+			})
+			if c.Policy = (exiting{}); sink {
+				c.Policy, c.Events = nil, exiting{}
+			}
+			r.append(pawl.Message{Topic: "a", ID: "x"}, pawl.Message{Topic: "a", ID: "y"})
+			r.run(c)
+			time.Sleep(time.Minute)
+			rec := r.get("x")
+			equal(r, []any{rec.State, rec.Attempts, rec.Rescues, rec.Kind}, []any{store.IsDead, 2, 0, pawl.KindPanic})
+			if !strings.Contains(rec.Reason, "ended the goroutine") {
+				r.Error(rec.Reason)
+			}
+			if !sink {
+				r.gone("y")
+			}
+		})
+	}
 }
 
 // TestLongErrorIsCutInTheLog: a line of the log has no more of an error than the attempt's record.

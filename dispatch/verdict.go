@@ -16,6 +16,7 @@ import (
 
 var (
 	errGoexit    = pawl.OfKind(pawl.KindPanic, errors.New("the handler ended its goroutine (runtime.Goexit)"))
+	errExits     = pawl.OfKind(pawl.KindPanic, errors.New("the policy or the event sink ended the goroutine"))
 	errNoPanic   = pawl.OfKind(pawl.KindPanic, errors.New("panic(nil)")) // of a program with GODEBUG=panicnil=1
 	errNoVerdict = errors.New("the batch handler returned no verdict for this delivery")
 	// errReturned ends the context of a handler that has returned, so that goroutines
@@ -67,6 +68,11 @@ func printed(v any) (text string) {
 // judge turns what a handler returned for a delivery into its settlement. It
 // is called without mu.
 func (d *runner) judge(res *entry, c *call, del *pawl.Delivery, err error, ran time.Duration) {
+	if c.exits > 1 { // it would do so for ever
+		st, _ := Judge{d.store, d.fallback, d.cfg.Owner}.Fail(&d.byName[del.Topic].Topic, del, errExits, ran)
+		*res = entry{settlement: st, outcome: outcome{ran: ran, waited: -1, given: res.given}}
+		return
+	}
 	if panicked := d.tryToDecide(res, c, del, err, ran); panicked != nil {
 		*res = entry{outcome: outcome{given: res.given}}
 		d.decideOn(res, c, del, panicked, ran)

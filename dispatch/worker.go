@@ -91,6 +91,7 @@ func (w *worker) work(gone error) {
 // runtime.Goexit, as t.FailNow does.
 func (w *worker) survive() {
 	if w.call != nil {
+		w.call.exits++
 		go w.work(errGoexit)
 	}
 }
