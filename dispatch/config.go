@@ -160,6 +160,7 @@ func (c Config) complete() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = slog.New(guardedLog{c.Logger.Handler()})
 	if c.Rand == nil {
 		c.Rand = rand.Float64
 	}

@@ -12,6 +12,18 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
+// guardedLog keeps the process alive when the log panics: only a line is lost.
+type guardedLog struct{ slog.Handler }
+
+func (g guardedLog) Handle(ctx context.Context, r slog.Record) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = recovered(v)
+		}
+	}()
+	return g.Handler.Handle(ctx, r)
+}
+
 // failureLog bounds how often something of a topic is logged: after the first ones
 // of a span of time the others are only counted, and said at the next one.
 type failureLog struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -256,6 +257,32 @@ func TestWhoeverIsToldMayPanic(t *testing.T) {
 		time.Sleep(time.Minute)
 		equal(r, r.stats("a").Acked, int64(5))
 		equal(r, other.sums()["settled a ack"], 5)
+	})
+}
+
+// badLog is a log that panics at everything.
+type badLog struct{}
+
+func (badLog) Enabled(context.Context, slog.Level) bool  { return true }
+func (badLog) Handle(context.Context, slog.Record) error { panic("oh") }
+func (b badLog) WithAttrs([]slog.Attr) slog.Handler      { return b }
+func (b badLog) WithGroup(string) slog.Handler           { return b }
+
+// TestLogMayPanic: a log that panics, perhaps at a value of its own, ends nothing.
+func TestLogMayPanic(t *testing.T) {
+	bubble(t, func(r *rig) {
+		c := one(1, func(_ context.Context, d *pawl.Delivery) error {
+			if d.ID == "a-0" {
+				return errBroken
+			}
+			return nil
+		})
+		c.Logger, c.Events = slog.New(badLog{}).With("a", 1), panicky{}
+		r.append(numbered("a", 5)...)
+		r.run(c)
+		time.Sleep(time.Minute)
+		equal(r, r.stats("a").Acked, int64(4))
+		equal(r, r.get("a-0").Reason, errBroken.Error())
 	})
 }
 
