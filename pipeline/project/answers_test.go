@@ -115,3 +115,30 @@ func TestNobodyDiesOfTheServer(t *testing.T) {
 		})
 	}
 }
+
+// What a comparison reads is not taken for all there is where the index says that a part of it failed.
+func TestPartsOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ answer, want string }{
+		"good":      {`{"docs":[{"_id":"a","found":true},{"_id":"b","found":false}]}`, ""},
+		"a failure": {`{"docs":[{"_id":"a","found":true},{"_id":"b","error":{"type":"x","reason":"y"}}]}`, "[x] y"},
+		"an order":  {`{"docs":[{"_id":"b","found":true},{"_id":"a","found":false}]}`, `not about document "a"`},
+		"fewer":     {`{"docs":[{"_id":"a","found":true}]}`, "1 documents for 2"},
+		"shards": {`{"_scroll_id":"s","_shards":{"failed":1,"failures":[{"reason":{"type":"x","reason":"y"}}]},
+			"hits":{"hits":[]}}`, "1 of its shards failed: [x] y"},
+		"time": {`{"_scroll_id":"s","timed_out":true,"hits":{"hits":[]}}`, "timed out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := fakeProjection(func(*http.Request, string) (*http.Response, error) {
+				return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(tt.answer))}, nil
+			}, io.Discard)
+			_, err := p.search.get(t.Context(), "i", []string{"a", "b"})
+			if strings.Contains(tt.answer, "_scroll_id") {
+				err = p.search.scroll(t.Context(), "i", func([]string) error { return nil })
+			}
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}

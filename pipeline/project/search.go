@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
@@ -273,6 +274,7 @@ type document struct {
 	Found   bool            `json:"found"`
 	Version int64           `json:"_version"`
 	Source  json.RawMessage `json:"_source"`
+	Error   json.RawMessage `json:"error"`
 }
 
 // get returns documents by id, in that order.
@@ -286,24 +288,61 @@ func (s *search) get(ctx context.Context, index string, ids []string) ([]documen
 	}
 	err = s.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_mget", body, &answer)
 	if err == nil && len(answer.Docs) != len(ids) {
-		err = errors.New("the answer has another number of documents than were asked for")
+		err = odd("it has %d documents for %d", len(answer.Docs), len(ids))
+	}
+	for i := range answer.Docs {
+		switch d := &answer.Docs[i]; {
+		case err != nil:
+		case len(d.Error) > 0:
+			kind, reason := cause(d.Error)
+			err = fmt.Errorf("document %q cannot be read: [%s] %s", ids[i], kind, reason)
+		case d.ID != ids[i] && utf8.ValidString(ids[i]): // one that is not UTF-8 is asked for as another
+			err = odd("item %d is not about document %q", i, ids[i])
+		}
 	}
 	return answer.Docs, err
+}
+
+// hits is a page of the documents of an index.
+type hits struct {
+	Scroll string `json:"_scroll_id"`
+	Late   bool   `json:"timed_out"`
+	Shards struct {
+		Failed   int `json:"failed"`
+		Failures []struct {
+			Reason json.RawMessage `json:"reason"`
+		} `json:"failures"`
+	} `json:"_shards"`
+	Hits struct {
+		Hits []document `json:"hits"`
+	} `json:"hits"`
+}
+
+// partial says why the page may not have all that it should.
+func (h *hits) partial() error {
+	switch {
+	case h.Late:
+		return errors.New("the search timed out")
+	case h.Shards.Failed == 0:
+		return nil
+	}
+	kind, reason := "unknown", ""
+	if len(h.Shards.Failures) > 0 {
+		kind, reason = cause(h.Shards.Failures[0].Reason)
+	}
+	return fmt.Errorf("the index cannot be read: %d of its shards failed: [%s] %s", h.Shards.Failed, kind, reason)
 }
 
 // scroll yields the ids of all documents of an index, in pages.
 func (s *search) scroll(ctx context.Context, index string, each func(ids []string) error) error {
 	const page = 1000
-	type hits struct {
-		Scroll string `json:"_scroll_id"`
-		Hits   struct {
-			Hits []document `json:"hits"`
-		} `json:"hits"`
-	}
 	var h hits
 	body := fmt.Appendf(nil, `{"size":%d,"_source":false,"sort":["_doc"]}`, page)
 	err := s.call(ctx, http.MethodPost, "/"+url.PathEscape(index)+"/_search?scroll=2m", body, &h)
-	for err == nil && len(h.Hits.Hits) > 0 {
+	for err == nil {
+		if err = h.partial(); err != nil || len(h.Hits.Hits) == 0 {
+			break
+		}
 		ids := make([]string, len(h.Hits.Hits))
 		for i := range ids {
 			ids[i] = h.Hits.Hits[i].ID
@@ -312,7 +351,7 @@ func (s *search) scroll(ctx context.Context, index string, each func(ids []strin
 			break
 		}
 		next := fmt.Appendf(nil, `{"scroll":"2m","scroll_id":%q}`, h.Scroll)
-		h.Hits.Hits = nil
+		h.Hits.Hits, h.Shards.Failures = nil, nil
 		err = s.call(ctx, http.MethodPost, "/_search/scroll", next, &h)
 	}
 	if h.Scroll != "" {
