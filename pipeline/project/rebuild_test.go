@@ -133,7 +133,7 @@ func TestRebuildNamesWhatDoesNotFit(t *testing.T) {
 	_, err = p.begin(t.Context())
 	r.ok(err)
 	r.until("the rebuild ends", is(rebuildFailed))
-	if !strings.Contains(st.Error, "4 missing") || !strings.Contains(st.Error, "extra, such as 000000") ||
+	if !strings.Contains(st.Error, "4 missing") || !strings.Contains(st.Error, "extra (such as 000000") ||
 		!strings.Contains(st.Error, ", 2, 77") {
 		t.Errorf("the error is %q", st.Error)
 	}

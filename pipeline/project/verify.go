@@ -22,7 +22,7 @@ type comparison struct {
 	Extra   int64  `json:"extra"`   // not in the table
 	Verdict string `json:"verdict"`
 
-	Documents []string `json:"documents,omitempty"` // ids of some that differ
+	Documents []string `json:"-"` // ids of some that differ
 }
 
 const mostNamed = 5 // ids of a comparison
@@ -30,7 +30,7 @@ const mostNamed = 5 // ids of a comparison
 func (c comparison) String() string {
 	text := fmt.Sprintf("%d missing, %d stale, %d extra", c.Missing, c.Stale, c.Extra)
 	if len(c.Documents) > 0 {
-		text += ", such as " + strings.Join(c.Documents, ", ")
+		text += " (such as " + strings.Join(c.Documents, ", ") + ")"
 	}
 	return text
 }
