@@ -45,8 +45,8 @@ type projection struct {
 	window   *window
 	figures  *figures
 	suspects suspects
-	down     atomic.Bool        // the last request failed because of the server
-	leftOut  map[unwritten]bool // of the page of the rebuild that is under way
+	down     atomic.Bool // the last request failed because of the server
+	failed   failures    // of the page of the rebuild that is under way, see insist
 	random   func() float64
 
 	resumed *int64    // the version of the entry of the last resume, once it was looked for
@@ -88,7 +88,7 @@ func newProjection(name string, s pipeline.Section) (*projection, error) {
 		lease:    time.Duration(s.Int("lease_seconds")) * time.Second,
 		deadline: time.Duration(s.Int("max_processing_seconds")) * time.Second, gcDeletes: s.Duration("gc_deletes"),
 		log: slog.Default(), redact: func(s string) string { return s }, window: &window{}, figures: &figures{},
-		random: rand.Float64,
+		random: rand.Float64, failed: failures{},
 	}
 	p.topic = p.projection + "." + OutboxStage
 	p.live = limitsOf(s)

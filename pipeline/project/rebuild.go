@@ -1,10 +1,12 @@
 package project
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -152,31 +154,36 @@ func (p *projection) buildPage(ctx context.Context, st *state) error {
 	if err := p.repeatDeletions(ctx, st.Target, rows, l); err != nil {
 		return err
 	}
-	p.leftOut = nil
+	clear(p.failed)
 	st.Done += int64(len(rows))
 	st.After = &rows[len(rows)-1].key
 	return p.put(ctx, st)
 }
 
-// mostSilent is how often the request of a document alone may get no answer.
-const mostSilent = 4
-
-// unwritten is an item that cannot be written.
+// unwritten is an item that failed by itself.
 type unwritten struct {
 	index string
 	suspect
 }
 
-// leaveOut notes that an item cannot be written: its page may be tried again because of others.
+// failures counts those of items.
+type failures map[unwritten]int
+
+const given = math.MaxInt // up
+
+func (f failures) of(a *action) int { return f[unwritten{a.index, suspect{a.id, a.version}}] }
+
+func (f failures) set(a *action, n int) int {
+	f[unwritten{a.index, suspect{a.id, a.version}}] = n
+	return n
+}
+
+// leaveOut gives an item up, also where its page is tried again because of others.
 func (p *projection) leaveOut(a *action, err error) {
-	if p.leftOut == nil {
-		p.leftOut = map[unwritten]bool{}
-	}
-	key := unwritten{a.index, suspect{a.id, a.version}}
-	if p.leftOut[key] {
+	if p.failed.of(a) == given {
 		return
 	}
-	p.leftOut[key] = true
+	p.failed.set(a, given)
 	p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection,
 		"document", a.id, "error", p.redact(err.Error()))
 }
@@ -184,28 +191,34 @@ func (p *projection) leaveOut(a *action, err error) {
 // insist writes items until all are written or cannot be, with growing waits. Documents that do not fit are
 // missing from the target then: the comparison says so.
 func (p *projection) insist(ctx context.Context, items []action, l limits) error {
-	items = slices.DeleteFunc(slices.Clone(items), func(a action) bool {
-		return p.leftOut[unwritten{a.index, suspect{a.id, a.version}}]
-	})
+	items = slices.DeleteFunc(slices.Clone(items), func(a action) bool { return p.failed.of(&a) == given })
 	for try := 1; len(items) > 0; try++ {
 		began, refused, sent := time.Now(), 0, 0
+		slices.SortStableFunc(items, func(a, b action) int {
+			return cmp.Compare(p.failed.of(&a), p.failed.of(&b))
+		})
 		results, whole := p.send(ctx, items, l.bytes)
 		var again []action
 		var last error
+		alive := try > 3 && p.probe(ctx, items[0].index) == nil
 		for i, r := range results {
+			a, about := &items[i], pawl.Describe(r.err)
 			if !r.unsent {
 				sent++
 			}
-			if pawl.Describe(r.err).Kind == kindThrottle {
+			if about.Kind == kindThrottle {
 				refused++
 			}
+			byItself := r.err != nil && !r.unsent && about.Class == pawl.ClassTransient && (whole == nil || r.alone)
 			switch {
 			case r.err == nil:
-			case pawl.Describe(r.err).Class == pawl.ClassPermanent,
-				r.alone && p.suspects.of(&items[i]).silent >= mostSilent:
-				p.leaveOut(&items[i], r.err)
+			case about.Class == pawl.ClassPermanent,
+				// a quarter of the attempts is enough where each may take long
+				byItself && r.alone && p.failed.set(a, p.failed.of(a)+(l.attempts+3)/4) >= l.attempts,
+				byItself && !r.alone && alive && p.failed.set(a, p.failed.of(a)+1) >= l.attempts:
+				p.leaveOut(a, r.err)
 			default:
-				again, last = append(again, items[i]), r.err
+				again, last = append(again, *a), r.err
 			}
 		}
 		if whole != nil {

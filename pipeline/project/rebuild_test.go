@@ -43,7 +43,7 @@ func written(body string) (*http.Response, error) {
 
 // fakeProjection is a projection with an index that is none.
 func fakeProjection(index fakeIndex, log io.Writer) *projection {
-	p := &projection{window: &window{}, figures: &figures{}, random: func() float64 { return 0.5 },
+	p := &projection{window: &window{}, figures: &figures{}, random: func() float64 { return 0.5 }, failed: failures{},
 		deadline: 5 * time.Minute, search: &search{base: "http://index", client: &http.Client{Transport: index}},
 		log: slog.New(slog.NewTextHandler(log, nil)), redact: func(s string) string { return s }}
 	p.live = limits{batch: 500, bytes: 5 << 20, attempts: 20,
@@ -53,12 +53,12 @@ func fakeProjection(index fakeIndex, log io.Writer) *projection {
 }
 
 // A page of a rebuild ends, whatever is in it: more documents that make the server silent than fit into the time of one
-// attempt, and several that end it for longer than a page is tried.
+// attempt, several that end it for longer than a page is tried, and some that it fails with each time.
 func TestPageOfARebuildEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		away   time.Duration
 		poison int
-	}{"silence": {0, 25}, "the server ends": {time.Minute, 3}} {
+	}{"silence": {0, 25}, "the server ends": {time.Minute, 3}, "500": {-1, 7}} {
 		t.Run(name, func(t *testing.T) {
 			away := tt.away
 			synctest.Test(t, func(t *testing.T) {
@@ -75,6 +75,15 @@ func TestPageOfARebuildEnds(t *testing.T) {
 				p := fakeProjection(func(req *http.Request, body string) (*http.Response, error) {
 					bad := strings.Contains(body, `"poison"`)
 					switch {
+					case bad && away < 0:
+						res, err := written(body)
+						text, _ := io.ReadAll(res.Body)
+						for id := range tt.poison {
+							text = bytes.Replace(text, fmt.Appendf(nil, `:"%d","status":200`, id),
+								fmt.Appendf(nil, `:"%d","status":500`, id), 1)
+						}
+						res.Body = io.NopCloser(bytes.NewReader(text))
+						return res, err
 					case bad && away == 0:
 						<-req.Context().Done()
 						return nil, req.Context().Err()

@@ -30,10 +30,10 @@ const (
 
 var errLater = errors.New("the time of this batch is over")
 
-// suspects is what is known of items whose request got no answer.
+// suspects says how many items a request may have with one whose request got no answer.
 type suspects struct {
-	mu    sync.Mutex
-	known map[suspect]doubt
+	mu   sync.Mutex
+	most map[suspect]int
 }
 
 type suspect struct {
@@ -41,33 +41,25 @@ type suspect struct {
 	version int64
 }
 
-type doubt struct {
-	most   int // items that a request with it may have; 0: any number
-	silent int // requests with it alone that got no answer
-}
-
-func (s *suspects) of(a *action) doubt {
+// of returns the limit of an item; 0 is none.
+func (s *suspects) of(a *action) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known[suspect{a.id, a.version}]
+	return s.most[suspect{a.id, a.version}]
 }
 
-// note stores the limit of an item whose request got no answer; 0 forgets it.
-func (s *suspects) note(a *action, most int, alone bool) {
+// note stores the limit of an item; 0 forgets it.
+func (s *suspects) note(a *action, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case most == 0:
-		delete(s.known, suspect{a.id, a.version})
+		delete(s.most, suspect{a.id, a.version})
 		return
-	case s.known == nil || len(s.known) >= mostSuspects: // other processes may have written them
-		s.known = map[suspect]doubt{}
+	case s.most == nil || len(s.most) >= mostSuspects: // other processes may have written them
+		s.most = map[suspect]int{}
 	}
-	d := doubt{most, s.known[suspect{a.id, a.version}].silent}
-	if alone {
-		d.silent++
-	}
-	s.known[suspect{a.id, a.version}] = d
+	s.most[suspect{a.id, a.version}] = most
 }
 
 // sending is items on their way to the index.
@@ -101,16 +93,13 @@ func (p *projection) send(ctx context.Context, items []action, most int64) (resu
 	return s.results, s.whole
 }
 
-// plan makes requests of the items, suspects last, and of them those last that were tried most.
+// plan makes requests of the items, suspects last.
 func (s *sending) plan(most int64) {
-	order, limits, silent := make([]int, len(s.items)), make([]int, len(s.items)), make([]int, len(s.items))
+	order, limits := make([]int, len(s.items)), make([]int, len(s.items))
 	for i := range s.items {
-		d := s.suspects.of(&s.items[i])
-		order[i], limits[i], silent[i] = i, cmp.Or(d.most, len(s.items)+1), d.silent
+		order[i], limits[i] = i, cmp.Or(s.suspects.of(&s.items[i]), len(s.items)+1)
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(limits[b], limits[a]), cmp.Compare(silent[a], silent[b]))
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(limits[b], limits[a]) })
 	for len(order) > 0 {
 		n, size, kind := 0, int64(0), limits[order[0]]
 		for n < len(order) && n < kind && limits[order[n]] == kind {
@@ -138,7 +127,7 @@ func (s *sending) split(lot []int, by int) {
 // request sends one request.
 func (s *sending) request(ctx context.Context, lot []int) {
 	first := &s.items[lot[0]]
-	suspected := s.suspects.of(first).most > 0
+	suspected := s.suspects.of(first) > 0
 	if suspected && !s.alive {
 		if s.whole = s.probe(ctx, first.index); s.whole != nil {
 			s.end(lot, result{err: s.whole, unsent: true})
@@ -157,7 +146,7 @@ func (s *sending) request(ctx context.Context, lot []int) {
 		s.alive = true
 		for n, i := range lot {
 			s.results[i] = results[n]
-			s.suspects.note(&items[n], 0, false)
+			s.suspects.note(&items[n], 0)
 		}
 	case answered && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest):
 		if len(lot) > 1 {
@@ -200,7 +189,7 @@ func (s *sending) silent(ctx context.Context, lot []int, err error, suspected bo
 	s.alive = s.probe(ctx, s.items[lot[0]].index) == nil
 	if was || s.alive {
 		for _, i := range lot {
-			s.suspects.note(&s.items[i], max(len(lot)/splitBy, 1), len(lot) == 1)
+			s.suspects.note(&s.items[i], max(len(lot)/splitBy, 1))
 		}
 	}
 	if !s.alive {
