@@ -1,8 +1,12 @@
 package handler_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,30 +42,75 @@ func TestPipeNoiseOnStdoutIsTheProgramsLog(t *testing.T) {
 	}
 }
 
-// What a program prints without the end of a line is before its next verdict. The delivery would wait until its time is
-// over, and be carried out again.
-func TestPipeVerdictBehindHalfALine(t *testing.T) {
+// What a program prints without the end of a line is before its next verdict, what another thread prints is behind
+// one. The delivery would wait until its time is over, and be carried out again.
+func TestPipeVerdictBesideHalfALine(t *testing.T) {
 	t.Parallel()
-	for before, logged := range map[string]string{
-		"50 % done": "50 % done", "10 %\r20 %\r": "10 %\r20 %\r", "\x00\xff{": "\x00\xff{", "\uFEFF": "",
-		"[{}] {a {b": "[{}] {a {b",
+	for _, c := range []struct{ before, behind, logged string }{
+		{"50 % done", "", "50 % done"}, {"10 %\r20 %\r", "", "10 %\r20 %"}, {"\x00\xff{", "", "\xff{"},
+		{"\uFEFF", "", ""}, {"[{}] {a {b", "", "[{}] {a {b"}, {"", "done", "done"},
+		{"\x1b[32m", "\x1b[0m", "\x1b[32m\x1b[0m"},
+		{"", " \x00\r", ""}, {"[", "]", "[]"}, {`{"level":"info"}`, `{"id":1}`, `{"level":"info"}{"id":1}`},
 	} {
 		var out lockedBuffer
-		p := pipe.Start(pipe.Config{Command: worker("before " + strconv.Quote(before)), Launcher: newLauncher(t),
-			Stderr: handler.NewOutput(&out, nil), Logger: slog.New(slog.DiscardHandler)})
+		p := pipe.Start(pipe.Config{Launcher: newLauncher(t), Stderr: handler.NewOutput(&out, nil),
+			Command: worker(fmt.Sprintf("beside-text %s %s", strconv.Quote(c.before), strconv.Quote(c.behind))),
+			Logger:  slog.New(slog.DiscardHandler)})
 		t.Cleanup(p.Close)
 		for i, err := range handle(t.Context(), p, "", "") {
 			if err != nil {
-				t.Errorf("%q, m%d: %v", before, i, err)
+				t.Errorf("%+q, m%d: %v", c, i, err)
 			}
 		}
-		want := strings.Repeat("[1] "+logged+"\n", 2)
-		if logged == "" {
+		want := strings.Repeat("[1] "+c.logged+"\n", 2)
+		if c.logged == "" {
 			want = ""
 		}
 		if text := out.String(); text != want {
-			t.Errorf("%q: the log of the program is %q", before, text)
+			t.Errorf("%+q: the log of the program is %q", c, text)
 		}
+	}
+}
+
+// Two threads of a program that print at once may do so on one line.
+func TestPipeTwoVerdictsOnALine(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, pipe.Config{Command: worker("pairs"), InFlight: 20})
+	for i, err := range handle(t.Context(), p, make([]string, 20)...) {
+		if err != nil {
+			t.Errorf("m%d: %v", i, err)
+		}
+	}
+	if s := p.Stats(); s.Bad+s.Stray+s.Stale+s.Regiven != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A verdict within an object that a program logs is none.
+func TestPipeVerdictThatIsLogged(t *testing.T) {
+	t.Parallel()
+	p := startPipe(t, pipe.Config{Command: worker(`beside-text "{\"answer\":" "}\n{}"`)})
+	ctx, end := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer end()
+	if err := p.Handle(ctx, message("m", "")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// A long line is logged as the same text on stderr is: in pieces.
+func TestPipeLongNoise(t *testing.T) {
+	t.Parallel()
+	var out lockedBuffer
+	p := pipe.Start(pipe.Config{Launcher: newLauncher(t), Stderr: handler.NewOutput(&out, nil),
+		Command: worker("long 3"), Logger: slog.New(slog.DiscardHandler)})
+	t.Cleanup(p.Close)
+	if err := p.Handle(t.Context(), message("m", "")); err != nil {
+		t.Error(err)
+	}
+	lines := strings.SplitAfter(out.String(), "\n")
+	if slices.ContainsFunc(lines, func(l string) bool { return len(l) > 128<<10 }) ||
+		strings.Count(out.String(), "x") != 3<<20 {
+		t.Errorf("%d lines, %d bytes", len(lines), len(out.String()))
 	}
 }
 

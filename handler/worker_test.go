@@ -111,12 +111,17 @@ func (w *pipeWorker) do(what string, l line, n int) {
 		_, _ = fmt.Fprintf(w.out, "working on %s\n"+`{"level":"info","id":%q,"msg":"verdict: fine"}`+"\n%s",
 			l.ID, l.ID, l.text)
 		w.say(l, `"ack"`, "")
-	case "before": // writes what is before its verdict, without the end of a line
-		before, err := strconv.Unquote(argument)
-		if err != nil {
+	case "beside-text": // writes around its verdict, without the end of a line
+		var before, behind string
+		if _, err := fmt.Sscanf(argument, "%q %q", &before, &behind); err != nil {
 			panic(err)
 		}
-		_, _ = w.out.WriteString(before)
+		fmt.Fprintf(w.out, `%s{"id":%q,"token":%q,"verdict":"ack"}%s`+"\n", before, l.ID, l.Token, behind)
+	case "pairs": // each other line has no end
+		fmt.Fprintf(w.out, `{"id":%q,"token":%q,"verdict":"ack"}%s`, l.ID, l.Token, strings.Repeat("\n", 2-2*(n%2)))
+	case "long": // so many MiB, and a verdict
+		megabytes, _ := strconv.Atoi(argument)
+		fmt.Fprintln(w.out, strings.Repeat("x", megabytes<<20))
 		w.say(l, `"ack"`, "")
 	case "repr": // as Python prints a dict
 		fmt.Fprintf(w.out, "{'id': '%s', 'token': '%s', 'verdict': 'ack'}\n", l.ID, l.Token)

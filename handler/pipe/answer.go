@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -41,9 +42,7 @@ func (c *child) listen(stdout *os.File) error {
 			}
 			line := buf[begin : scanned+i]
 			begin, scanned = scanned+i+1, scanned+i+1
-			if a, ok := c.read(line); ok {
-				answers = append(answers, a)
-			}
+			answers = c.read(answers, line)
 		}
 		if len(answers) > 0 {
 			c.take(answers)
@@ -71,40 +70,65 @@ func (c *child) listen(stdout *os.File) error {
 // lastWords takes what a program that has ended wrote without the end of a line: a
 // verdict if it is a whole one, and nothing otherwise, because it may be the half of one.
 func (c *child) lastWords(line []byte) {
-	if a, ok := c.read(line); ok && a.err == nil {
-		c.take([]answer{a})
+	whole := func(a answer) bool { return a.err == nil }
+	if as := c.read(nil, line); slices.ContainsFunc(as, whole) {
+		c.take(slices.DeleteFunc(as, func(a answer) bool { return !whole(a) }))
 	}
 }
 
-// read makes an answer of a line, unless it is none: such a line is the program's log, and so is what stands before a
-// verdict because its end of line is missing.
-func (c *child) read(line []byte) (a answer, ok bool) {
-	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\uFEFF"))) // some systems begin each stream with this mark
-	if len(line) == 0 {
-		return a, false
+// read appends the answer that a line is, unless it is none: such a line is the program's log. So is what stands beside
+// verdicts because an end of line is missing.
+func (c *child) read(as []answer, line []byte) []answer {
+	if line = trim(line); len(line) == 0 {
+		return as
 	}
-	if a = parse(line); !errors.Is(a.err, wire.ErrStray) {
-		return a, true
+	a := parse(line)
+	if a.err == nil {
+		return append(as, a)
 	}
-	at := 0
-	for range mostBegins {
-		i := bytes.IndexByte(line[at+1:], '{')
-		if i < 0 {
-			break
+	found, beside := verdictsIn(line)
+	if as = append(as, found...); len(found) > 0 {
+		if line = trim(beside); len(line) == 0 {
+			return as
 		}
-		at += 1 + i
-		if behind := parse(line[at:]); behind.err == nil {
-			a.line = line[:at]
-			c.stray(a)
-			return behind, true
-		}
+		a = parse(line)
 	}
-	c.stray(a)
-	return a, false
+	if errors.Is(a.err, wire.ErrStray) {
+		c.stray(a)
+		return as
+	}
+	return append(as, a)
+}
+
+// trim cuts off what some systems begin each stream with, and what ends a line or a text in C.
+func trim(line []byte) []byte {
+	return bytes.Trim(bytes.TrimPrefix(line, []byte("\uFEFF")), " \t\r\n\x00")
 }
 
 // mostBegins bounds where in a line a verdict is looked for.
 const mostBegins = 8
+
+// verdictsIn returns the verdicts in a line that has something else, too, and that. One within another object is none.
+func verdictsIn(line []byte) (found []answer, beside []byte) {
+	for tries := 0; tries < mostBegins; {
+		at := bytes.IndexByte(line, '{')
+		if at < 0 {
+			break
+		}
+		end, in := at+1, json.NewDecoder(bytes.NewReader(line[at:]))
+		var object json.RawMessage
+		if in.Decode(&object) == nil {
+			end = at + int(in.InputOffset())
+		}
+		if a := parse(line[at:end]); a.err == nil {
+			found, beside = append(found, a), append(beside, line[:at]...)
+		} else {
+			tries, beside = tries+1, append(beside, line[:end]...)
+		}
+		line = line[end:]
+	}
+	return found, append(beside, line...)
+}
 
 func parse(line []byte) answer {
 	v, err := wire.ParseVerdict(line)
@@ -126,7 +150,10 @@ func (c *child) stray(a answer) {
 			"child", c.n, "line", a.beginning(), "error", a.err,
 			"next", "write to stderr, or answer with one line of JSON that has id, token and verdict")
 	}
-	_, _ = (&process.Lines{Prefix: c.prefix(), Out: p.config.Stderr}).Write(append(slices.Clip(a.line), '\n'))
+	lines := process.Lines{Prefix: c.prefix(), Out: p.config.Stderr}
+	for piece := range slices.Chunk(append(slices.Clip(a.line), '\n'), 32<<10) { // it breaks a long line
+		_, _ = lines.Write(piece)
+	}
 }
 
 // take settles what answers are about, and gives the child more.
