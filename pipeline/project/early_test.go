@@ -47,7 +47,9 @@ func earlyServer(t *testing.T, expects bool, requests *atomic.Int64) string {
 			body, _ := io.ReadAll(req.Body)
 			res, _ := written(string(body))
 			res.ProtoMajor, res.ProtoMinor = 1, 1
-			if res.Write(conn) != nil {
+			err = res.Write(conn)
+			_ = res.Body.Close()
+			if err != nil {
 				return
 			}
 		}

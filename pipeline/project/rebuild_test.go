@@ -97,7 +97,7 @@ func TestPageOfARebuildEnds(t *testing.T) {
 				}, &log)
 				ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
 				defer cancel()
-				for err := error(store.ErrConflict); err != nil; time.Sleep(lookEvery) {
+				for err := store.ErrConflict; err != nil; time.Sleep(lookEvery) {
 					if p.window.hold().on() {
 						continue
 					}

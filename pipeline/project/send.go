@@ -177,7 +177,7 @@ func (s *sending) bulk(ctx context.Context, items []action, suspected bool) ([]r
 // the item, but the server, or what stands before it.
 func (s *sending) refused(ctx context.Context, lot []int, err error) {
 	if s.alive = s.probe(ctx, s.items[lot[0]].index) == nil; !s.alive {
-		err = pawl.OfKind(kindServer, fmt.Errorf("every request is refused: %v", err)) // no longer permanent
+		err = pawl.OfKind(kindServer, errors.New("every request is refused: "+err.Error())) // no longer permanent
 		s.whole = err
 	}
 	s.end(lot, result{err: err})
