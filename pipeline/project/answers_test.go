@@ -1,10 +1,13 @@
 package project
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,3 +145,65 @@ func TestPartsOfAnAnswer(t *testing.T) {
 		})
 	}
 }
+
+// Where only the answers about several documents are odd, they are written one by one, with a bounded number of
+// requests.
+func TestOddAnswersAboutSeveral(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(items []json.RawMessage) []json.RawMessage{
+		"fewer":         func(items []json.RawMessage) []json.RawMessage { return items[:max(len(items)-1, 1)] },
+		"another order": func(items []json.RawMessage) []json.RawMessage { slices.Reverse(items); return items },
+		"none": func(items []json.RawMessage) []json.RawMessage {
+			if len(items) > 1 {
+				return nil
+			}
+			return items
+		},
+	} {
+		requests := 0
+		p := fakeProjection(func(_ *http.Request, body string) (*http.Response, error) {
+			requests++
+			res, err := written(body)
+			var answer struct {
+				Items []json.RawMessage `json:"items"`
+			}
+			_ = json.NewDecoder(res.Body).Decode(&answer)
+			answer.Items = change(answer.Items)
+			text, _ := json.Marshal(answer)
+			res.Body = io.NopCloser(bytes.NewReader(text))
+			return res, err
+		}, io.Discard)
+		var items []action
+		for id := range 200 {
+			items = append(items, action{index: "i", id: fmt.Sprint(id), version: 1, doc: []byte("{}")})
+		}
+		results, whole := p.send(t.Context(), items, 5<<20)
+		for i := range results {
+			if results[i].err != nil {
+				t.Fatalf("%s: document %d: %v", name, i, results[i].err)
+			}
+		}
+		if whole != nil || requests > 400 {
+			t.Errorf("%s: %v after %d requests", name, whole, requests)
+		}
+	}
+}
+
+// What stands before the index says in its own words why it refuses.
+func TestRefusalInOtherWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"<html>The plain HTTP request was sent to HTTPS port\n":   "The plain HTTP request was sent to HTTPS port",
+		`{"error":"no","status":400}`:                             "no",
+		`{"message":"Request size exceeded","pad":"` + pad + `"}`: "Request size exceeded",
+		"": "HTTP 400 (request x)",
+		`{"error":{"type":"index_closed_exception","reason":"closed"}}`: "HTTP 400 [index_closed_exception] (request x) closed",
+	} {
+		got := refusal(&http.Response{StatusCode: http.StatusBadRequest}, []byte(text), "x").Error()
+		if !strings.Contains(got, want) || len(got) > 200 {
+			t.Errorf("%s: %s", text, got)
+		}
+	}
+}
+
+var pad = strings.Repeat("x", 1000)

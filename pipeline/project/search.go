@@ -185,6 +185,9 @@ func refusal(res *http.Response, text []byte, id string) error {
 	if json.Unmarshal(text, &doc) == nil {
 		e.kind, e.reason = cause(doc.Error)
 	}
+	if e.kind == "" && e.reason == "" && len(text) > 0 { // of what stands before the index
+		e.reason = fmt.Sprintf("%.120q", bytes.TrimSpace(text))
+	}
 	e.after, _ = retryafter.Of(res.Header)
 	return e
 }
