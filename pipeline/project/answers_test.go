@@ -207,3 +207,21 @@ func TestRefusalInOtherWords(t *testing.T) {
 }
 
 var pad = strings.Repeat("x", 1000)
+
+// That every request is refused is found out with the first, not when each document was sent alone.
+func TestRefusedAtOnce(t *testing.T) {
+	t.Parallel()
+	requests := 0
+	p := fakeProjection(func(*http.Request, string) (*http.Response, error) {
+		requests++
+		return &http.Response{StatusCode: http.StatusBadRequest, Body: http.NoBody}, nil
+	}, io.Discard)
+	items := make([]action, 500)
+	for i := range items {
+		items[i] = action{index: "i", id: fmt.Sprint(i), version: 1, doc: []byte("{}")}
+	}
+	results, whole := p.send(t.Context(), items, 5<<20)
+	if whole == nil || results[499].err == nil || requests > 2 {
+		t.Errorf("%v, %v after %d requests", whole, results[499].err, requests)
+	}
+}

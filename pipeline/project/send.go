@@ -69,6 +69,7 @@ type sending struct {
 	results []result
 	queue   [][]int // requests to come, of positions
 	alive   bool    // the server answered last
+	asked   bool    // whether all is refused
 	whole   error
 }
 
@@ -149,11 +150,13 @@ func (s *sending) request(ctx context.Context, lot []int) {
 			s.suspects.note(&items[n], 0)
 		}
 	case answered && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest):
-		if len(lot) > 1 {
+		switch {
+		case (len(lot) == 1 || !s.asked) && s.refusesAll(ctx, lot, classify(err)):
+		case len(lot) > 1:
 			s.split(lot, 2)
-			return
+		default:
+			s.end(lot, result{err: classify(err)})
 		}
-		s.refused(ctx, lot, classify(err))
 	case ctx.Err() != nil, answered && a.status < 500 && a.status != http.StatusRequestTimeout:
 		s.whole = classify(err)
 		s.end(lot, result{err: s.whole})
@@ -173,14 +176,16 @@ func (s *sending) bulk(ctx context.Context, items []action, suspected bool) ([]r
 	return s.search.request(ctx, items, len(items) == 1 && (suspected || items[0].size() > largeItem))
 }
 
-// refused decides about a request of one item that was refused as a whole: where a small one is, too, the reason is not
-// the item, but the server, or what stands before it.
-func (s *sending) refused(ctx context.Context, lot []int, err error) {
-	if s.alive = s.probe(ctx, s.items[lot[0]].index) == nil; !s.alive {
-		err = pawl.OfKind(kindServer, errors.New("every request is refused: "+err.Error())) // no longer permanent
-		s.whole = err
+// refusesAll reports whether a small request is refused like this one: then its items are not the reason, but the
+// server, or what stands before it.
+func (s *sending) refusesAll(ctx context.Context, lot []int, err error) bool {
+	s.asked = true
+	if s.alive = s.probe(ctx, s.items[lot[0]].index) == nil; s.alive {
+		return false
 	}
-	s.end(lot, result{err: err})
+	s.whole = pawl.OfKind(kindServer, errors.New("every request is refused: "+err.Error())) // no longer permanent
+	s.end(lot, result{err: s.whole})
+	return true
 }
 
 // silent decides about a request that was not answered, or with a failure of the server.
