@@ -85,10 +85,19 @@ func TestKafkaKilled(t *testing.T) {
 		kills++
 		nodes[i] = rise()
 	}
-	eventually(t, 90*time.Second, "everything is carried out", func() bool {
+	done := within(90*time.Second, func() bool {
 		time.Sleep(500 * time.Millisecond)
 		return s.topic(t, topic).open() == 0
 	})
+	if !done {
+		t.Errorf("not everything is carried out 90 s after the last kill: %+v", s.topic(t, topic))
+		for _, ask := range [][]string{{"messages", "ls", "--limit", "20"}, {"kafka", "health"}, {"dead", "ls"}, {"doctor"}} {
+			t.Logf("pawl %v: %v", ask, s.run(t, nil, ask...))
+		}
+		for _, n := range nodes {
+			t.Logf("a process says: %s", n.tail(2000))
+		}
+	}
 	for _, n := range nodes {
 		n.killAll()
 		<-n.exited
