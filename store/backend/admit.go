@@ -52,11 +52,11 @@ func AdmitClaim(wants []store.Want, lease store.Lease) error {
 		if w.Limit < 0 || w.MaxBytes < 0 || w.Run < 0 {
 			return badCall("claim", "negative limit for topic %q", w.Topic)
 		}
-		total += w.Limit
+		total = min(total+min(w.Limit, store.MaxBatch+1), store.MaxBatch+1) // the sum of all could be negative
 	}
 	switch {
 	case total > store.MaxBatch:
-		return tooLarge("claim", "%d messages wanted; the limit is %d", total, store.MaxBatch)
+		return tooLarge("claim", "more than %d messages wanted", store.MaxBatch)
 	case lease.For <= 0 || lease.For > store.MaxLease:
 		return badCall("claim", "lease of %v; it is over 0 and at most %v", lease.For, store.MaxLease)
 	case lease.Suspects < 0:

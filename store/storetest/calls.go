@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -36,8 +37,10 @@ var callSentences = []Sentence{
 		Name: "ErrorsSayWhatTheyDid", Test: func(t *T) {
 			_, tooMany := t.Store.Claim(t.ctx(), []store.Want{{Topic: t.Topic, Limit: store.MaxBatch + 1}},
 				store.Lease{For: lease})
+			most := store.Want{Topic: t.Topic, Limit: math.MaxInt}
+			_, sum := t.Store.Claim(t.ctx(), []store.Want{most, most}, store.Lease{For: lease}) // overflows
 			_, noLease := t.Store.Claim(t.ctx(), nil, store.Lease{})
-			errs := []error{tooMany, noLease}
+			errs := []error{tooMany, sum, noLease}
 			if t.has(store.CanLookup) {
 				_, err := t.inspector().Get(t.ctx(), "none")
 				errs = append(errs, err)
