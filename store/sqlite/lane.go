@@ -3,7 +3,8 @@ package sqlite
 import "cmp"
 
 // laneBase makes the number of a lane of a key from that of its first message:
-// negative, so that it is not that of a lane of its own, and growing.
+// negative, so that it is not that of a lane of its own, and growing. Numbers of messages end there: after 44 years at
+// 100,000 a second. SQLite stores the lane in six bytes; a larger base takes eight.
 const laneBase = 1 << 47
 
 const (
