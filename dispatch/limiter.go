@@ -19,7 +19,7 @@ type LimitConfig struct {
 	// Name is that of the downstream, for metrics, logs and `pawl explain`.
 	Name string
 	// By returns the key of a delivery; each key has a limit of its own: a host, a
-	// tenant, a chat. nil is one limit for all. It is called often, and must be quick.
+	// tenant, a chat. nil is one limit for all. It must be quick, and gets a copy.
 	By func(*pawl.Delivery) string
 	// Rate is how many handlers begin a second; 0 is no bound. Burst is how many of these
 	// may begin at once after a pause; 0 is a tenth of a second's worth. Rate,
@@ -329,12 +329,8 @@ func (l *Limiter) Snapshot() LimitSnapshot {
 	}
 }
 
-// key is the bucket of a delivery; nil, a batch, is that of all. It is called with
-// the lock held: a By that panics counts as "".
+// key is the bucket of a delivery. It is called with the lock held: a By that panics counts as "".
 func (l *Limiter) key(d *pawl.Delivery) (key string) {
-	if l.by == nil || d == nil {
-		return ""
-	}
 	defer func() { _ = recover() }()
 	return l.by(d)
 }

@@ -44,12 +44,14 @@ type run struct {
 	lost     bool // its lease is; nothing can be settled any more
 	shut     bool // its lane is closed in this process, until the handler returns
 	keyed    bool
-	tail     bool   // a retry leaves it open, as an ack does
-	key      string // of one with tail
-	critical bool   // of the highest priority: may use reserved slots
-	surplus  bool   // given back because of what a probe brought
-	limited  bool   // a limit kept it from beginning once
-	full     bool   // its lane may have more: it is as long as was asked for
+	tail     bool     // a retry leaves it open, as an ack does
+	key      string   // of one with tail
+	keys     []string // of its limits, for the message before keysOf
+	keysOf   int
+	critical bool // of the highest priority: may use reserved slots
+	surplus  bool // given back because of what a probe brought
+	limited  bool // a limit kept it from beginning once
+	full     bool // its lane may have more: it is as long as was asked for
 }
 
 // state is where a run is.

@@ -61,7 +61,7 @@ func (d *throttle) enter(t *topic, r *run, now time.Duration) bool {
 		return false
 	}
 	r.state = aside
-	h := heldRun{run: r, by: by, key: by.key(t.subject(r)), due: never}
+	h := heldRun{run: r, by: by, key: t.keys(r)[slices.Index(t.Limits, by)], due: never}
 	if wait > 0 {
 		h.due = now + wait
 	}
@@ -82,13 +82,13 @@ func (t *topic) pass(r *run) (by *Limiter, wait time.Duration, ok bool) {
 			wait, ok = anotherTurn, false
 			t.of.wakeWorker(first)
 		} else {
-			wait, ok = l.admit(l.key(t.subject(r)))
+			wait, ok = l.admit(t.keys(r)[i])
 		}
 		if ok {
 			continue
 		}
-		for _, earlier := range t.Limits[:i] {
-			earlier.undo(earlier.key(t.subject(r)))
+		for n, earlier := range t.Limits[:i] {
+			earlier.undo(t.keys(r)[n])
 		}
 		for _, other := range t.Limits {
 			if other != l {
@@ -114,24 +114,20 @@ func (t *topic) pass(r *run) (by *Limiter, wait time.Duration, ok bool) {
 // anotherTurn is how soon to look again whether a topic is before this one.
 const anotherTurn = 5 * time.Millisecond
 
-// subject is the delivery that a call is about; nil for a batch.
-func (t *topic) subject(r *run) *pawl.Delivery {
-	if t.Batch != nil {
-		return nil
-	}
-	return r.current()
-}
-
-// keys are the buckets of the next call of a run, one for each limiter.
+// keys are the buckets of the next call of a run, one for each limiter. Each is asked once: one that answers otherwise
+// at the end of the call would keep its place for ever.
 func (t *topic) keys(r *run) []string {
-	if len(t.Limits) == 0 {
-		return nil
+	if len(t.Limits) == 0 || r.keysOf == r.at+1 {
+		return r.keys
 	}
-	keys := make([]string, len(t.Limits))
+	r.keys, r.keysOf = make([]string, len(t.Limits)), r.at+1
 	for i, l := range t.Limits {
-		keys[i] = l.key(t.subject(r))
+		if l.by != nil { // it is not there for a batch
+			own := *r.current() // it may write to it
+			r.keys[i] = l.key(&own)
+		}
 	}
-	return keys
+	return r.keys
 }
 
 // exit tells the limiters that a call has ended, and lets what waited for that

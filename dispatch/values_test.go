@@ -260,6 +260,27 @@ func TestWhoeverIsToldMayPanic(t *testing.T) {
 	})
 }
 
+// TestByIsAskedOnce: a call has one key, whatever a By answers next; what it writes to its delivery changes nothing.
+func TestByIsAskedOnce(t *testing.T) {
+	bubble(t, func(r *rig) {
+		asked := 0
+		limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "l", Concurrency: 1,
+			By: func(d *pawl.Delivery) string {
+				d.Topic, d.Token, d.Deadline = "other", pawl.Token{}, 0
+				asked++
+				return fmt.Sprint("k", asked%3)
+			}})
+		equal(r, err, nil)
+		c := one(5, func(context.Context, *pawl.Delivery) error { time.Sleep(time.Second); return nil })
+		c.Topics[0].Limits = []*dispatch.Limiter{limit}
+		r.append(numbered("a", 20)...)
+		r.append(keyed("a", "k", 5)...)
+		r.run(c)
+		time.Sleep(time.Minute)
+		equal(r, []any{r.stats("a").Acked, limit.Snapshot().Running}, []any{int64(25), 0})
+	})
+}
+
 // badLog is a log that panics at everything.
 type badLog struct{}
 
