@@ -74,7 +74,7 @@ func TestKafkaKilled(t *testing.T) {
 	folder := t.TempDir()
 	rise := func() *family {
 		return launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", "20ms",
-			"-parallel", "4"), "--order", "key", "--concurrency", "8", "--lease", "30s")
+			"-parallel", "4"), "--order", "key", "--concurrency", "8", "--lease", "5s")
 	}
 	nodes, kills := []*family{rise(), rise()}, 0
 	for began := time.Now(); time.Since(began) < plannedFor(t, 12*time.Second); {
@@ -85,6 +85,7 @@ func TestKafkaKilled(t *testing.T) {
 		kills++
 		nodes[i] = rise()
 	}
+	// What was in hand at the last deaths is tried alone, when they are ten leases old.
 	done := within(90*time.Second, func() bool {
 		time.Sleep(500 * time.Millisecond)
 		return s.topic(t, topic).open() == 0
