@@ -157,7 +157,7 @@ coverage-tests:
 
 services-plain:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -p=$(BUSY) -run="$(PURE)" $(APART)
-	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) -parallel=9 $(call served,plain) $(call served,pure)
+	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=30m -p=$(BUSY) -parallel=6 $(call served,plain) $(call served,pure)
 
 crash-test:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=64 -timeout=30m $(call served,strict)
