@@ -97,21 +97,6 @@ func TestPipeVerdictThatIsLogged(t *testing.T) {
 	}
 }
 
-// A program that closes its stdout is killed, and it is said why; one that ends a moment later has its own status.
-func TestPipeStdoutThatIsClosed(t *testing.T) {
-	t.Parallel()
-	for command, want := range map[string]string{
-		"read -r line; exec >&-; sleep 1000":              "the program broke the protocol: it closed its stdout",
-		"read -r line; exec >&-; sleep 0.03; exit 3":      "exit status 3",
-		"read -r line; exec >&-; echo no >&2; kill -9 $$": "no (killed by SIGKILL)",
-	} {
-		p := startPipe(t, pipe.Config{Command: command})
-		if err := p.Handle(t.Context(), message("m", "")); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", command, err)
-		}
-	}
-}
-
 // A long line is logged as the same text on stderr is: in pieces.
 func TestPipeLongNoise(t *testing.T) {
 	t.Parallel()

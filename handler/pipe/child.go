@@ -19,7 +19,6 @@ import (
 var (
 	errCancelled = errors.New("a delivery's time is over")
 	errStalled   = errors.New("it does not answer")
-	errSilent    = errors.New("it closed its stdout")
 )
 
 // child is one of the programs of a pipe, through all its starts. It is guarded
@@ -77,9 +76,6 @@ const (
 	maxPause = 10 * time.Second
 )
 
-// endsWithStdout is how long a program may take to end after it has closed its stdout.
-const endsWithStdout = 100 * time.Millisecond
-
 // ending says how a child ended.
 type ending struct {
 	how       string // with what it said last
@@ -121,19 +117,13 @@ func (c *child) run() ending {
 		pipes.Ended()
 		exited <- state
 	}()
-	trouble, wait := c.listen(pipes.Stdout), time.Duration(0)
-	if trouble == nil { // without stdout it is of no use; most end with it
-		trouble, wait = errSilent, endsWithStdout
-	}
-	var state *os.ProcessState
-	select {
-	case state = <-exited:
-	case <-time.After(wait):
+	if trouble := c.listen(pipes.Stdout); trouble != nil {
 		c.pipe.mu.Lock()
 		c.kill(trouble)
 		c.pipe.mu.Unlock()
-		state = <-exited
 	}
+	program.Kill() // without stdout it is of no use
+	state := <-exited
 	c.lower()
 	_ = pipes.Stdin.SetWriteDeadline(time.Now())
 	read := <-written - int64(process.Unread(pipes.Stdin))
@@ -378,7 +368,7 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 // program that has worked may leave when there is nothing to do.
 func (p *Pipe) count(e ending) bool {
 	idle := e.voluntary && e.held == 0 && p.answered
-	if !e.unread || e.cause != nil && e.cause != errSilent || idle {
+	if !e.unread || e.cause != nil || idle {
 		return false
 	}
 	p.unready++
