@@ -3,6 +3,7 @@ package handler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,6 +38,7 @@ func TestMain(m *testing.M) {
 	if _, err := l.Start(cmd); err != nil {
 		panic(err)
 	}
+	fmt.Println("the guard knows of the program")
 	select {}
 }
 
@@ -50,10 +52,17 @@ func TestProgramsDieWithAKilledParent(t *testing.T) {
 		parent.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		parent.Env = append(os.Environ(), asMortal+`=trap '' TERM; (trap '' TERM; sleep 1000 & echo $! >>`+file+
 			`; wait) & echo $$ $! >>`+file+`; wait`)
+		said, err := parent.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := parent.Start(); err != nil {
 			t.Fatal(err)
 		}
-		pids := readPids(t, file, 3)
+		pids := readPids(t, file, 3) // the program may be quicker than word of it
+		if _, err := said.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
 		target := parent.Process.Pid
 		if whole {
 			target = -target

@@ -17,7 +17,9 @@ import (
 // Two things see to that. The kernel kills a program when the thread that
 // started it ends (Linux); so all are started from one thread that stays. And a
 // guard, a small shell process, reads from a pipe which process groups are there
-// and kills them when the pipe ends, for what programs have started themselves.
+// and kills them when the pipe ends, for what programs have started themselves. What a
+// program has started survives only if this process is killed in the moment between the
+// start of the program and word of it to the guard.
 type Launcher struct {
 	starts chan start
 	done   chan struct{} // closed by Close
