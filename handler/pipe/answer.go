@@ -70,9 +70,9 @@ func (c *child) listen(stdout *os.File) error {
 // lastWords takes what a program that has ended wrote without the end of a line: a
 // verdict if it is a whole one, and nothing otherwise, because it may be the half of one.
 func (c *child) lastWords(line []byte) {
-	whole := func(a answer) bool { return a.err == nil }
-	if as := c.read(nil, line); slices.ContainsFunc(as, whole) {
-		c.take(slices.DeleteFunc(as, func(a answer) bool { return !whole(a) }))
+	whole := slices.DeleteFunc(c.read(nil, line), func(a answer) bool { return a.err != nil })
+	if len(whole) > 0 {
+		c.take(whole)
 	}
 }
 
