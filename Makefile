@@ -169,7 +169,7 @@ scripts-test:
 	@dev/services.d/test
 
 bench-changed:
-	@if dev/changed | grep -E '^bench/.*\.(go|mod)$$' >/dev/null; then $(MAKE) bench-builds; else cd bench && $(GO) build ./...; fi
+	@if dev/changed | grep '^bench/' | grep -v '^bench/measured/' >/dev/null; then $(MAKE) bench-builds; else cd bench && $(GO) build ./...; fi
 
 bench-builds:
 	@cd bench
