@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -45,8 +44,7 @@ type projection struct {
 	window   *window
 	figures  *figures
 	suspects suspects
-	down     atomic.Bool // the last request failed because of the server
-	failed   failures    // of the page of the rebuild that is under way, see insist
+	failed   failures // of the page of the rebuild that is under way, see insist
 	random   func() float64
 
 	resumed *int64    // the version of the entry of the last resume, once it was looked for

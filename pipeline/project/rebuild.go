@@ -169,7 +169,8 @@ type unwritten struct {
 // failures counts those of items.
 type failures map[unwritten]int
 
-const given = math.MaxInt // up
+// givenUp counts for an item that is not tried again.
+const givenUp = math.MaxInt
 
 func (f failures) of(a *action) int { return f[unwritten{a.index, suspect{a.id, a.version}}] }
 
@@ -180,10 +181,10 @@ func (f failures) set(a *action, n int) int {
 
 // leaveOut gives an item up, also where its page is tried again because of others.
 func (p *projection) leaveOut(a *action, err error) {
-	if p.failed.of(a) == given {
+	if p.failed.of(a) == givenUp {
 		return
 	}
-	p.failed.set(a, given)
+	p.failed.set(a, givenUp)
 	p.log.Warn("a document does not fit into the target of the rebuild", "projection", p.projection,
 		"document", a.id, "error", p.redact(err.Error()))
 }
@@ -191,7 +192,7 @@ func (p *projection) leaveOut(a *action, err error) {
 // insist writes items until all are written or cannot be, with growing waits. Documents that do not fit are
 // missing from the target then: the comparison says so.
 func (p *projection) insist(ctx context.Context, items []action, l limits) error {
-	items = slices.DeleteFunc(slices.Clone(items), func(a action) bool { return p.failed.of(&a) == given })
+	items = slices.DeleteFunc(slices.Clone(items), func(a action) bool { return p.failed.of(&a) == givenUp })
 	for try := 1; len(items) > 0; try++ {
 		began, refused, sent := time.Now(), 0, 0
 		slices.SortStableFunc(items, func(a, b action) int {

@@ -76,7 +76,8 @@ type sending struct {
 // send writes items in requests of at most so many bytes, and returns a result for each. whole is a failure that is
 // the state of the server; what was not sent because of it has it, too.
 func (p *projection) send(ctx context.Context, items []action, most int64) (results []result, whole error) {
-	s := sending{projection: p, items: items, results: make([]result, len(items)), alive: !p.down.Load()}
+	_, level := p.window.why()
+	s := sending{projection: p, items: items, results: make([]result, len(items)), alive: level == 0}
 	s.plan(most)
 	for began := time.Now(); len(s.queue) > 0; {
 		lot := s.queue[0]
@@ -90,7 +91,6 @@ func (p *projection) send(ctx context.Context, items []action, most int64) (resu
 			s.request(ctx, lot)
 		}
 	}
-	p.down.Store(s.whole != nil)
 	return s.results, s.whole
 }
 
