@@ -240,6 +240,11 @@ func (r *Rig) urgentIsNext(bulk []pawl.Message, key []byte) {
 	<-at
 	r.append(pawl.Message{ID: "urgent", Topic: "a", Key: key, Priority: pawl.MaxPriority})
 	e.Wake("a")
+	messages, _ := store.As[store.Inspector](r.Store)
+	r.until("the urgent message is brought", func() bool {
+		m, err := messages.Get(context.Background(), "urgent")
+		return err == nil && m.State == store.Leased
+	})
 	time.Sleep(500 * time.Millisecond) // what is held is looked over meanwhile, and not given back yet
 	close(gate)
 	r.until("all are done", func() bool { return r.stats()["a"].Acked == int64(len(bulk)+1) })
