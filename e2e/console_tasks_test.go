@@ -43,16 +43,24 @@ type person struct {
 }
 
 // place is where an element of a page is that a person would click on; empty: there is none, or something is before it.
+// clickCame is then false until a click on it comes, which a page that changes just then may prevent.
 const place = `(() => {
+	const kinds = %q
 	const same = e => [e.textContent, e.getAttribute('aria-label') || ''].some(t => t.replace(/\s+/g, ' ').trim().startsWith(%q))
 	const inView = e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return r.width > 0 && r }
-	for (const e of document.querySelectorAll(%q)) {
+	for (const e of document.querySelectorAll(kinds)) {
 		if (!same(e) || e.disabled) continue
 		const r = inView(e)
 		if (!r) continue
 		const at = [r.x + Math.min(r.width / 2, 40), r.y + Math.min(r.height / 2, 10)]
 		const hit = document.elementFromPoint(...at)
-		if (hit && (e.contains(hit) || hit.contains(e))) return at
+		if (!hit || !e.contains(hit) && !hit.contains(e)) continue
+		window.clickCame = false
+		document.addEventListener('click', click => {
+			const got = click.target.closest(kinds)
+			window.clickCame = got && same(got) || click.target === hit
+		}, {once: true, capture: true})
+		return at
 	}
 	return []
 })()`
@@ -63,11 +71,14 @@ func (p *person) click(text string) { p.Helper(); p.clickOn("a, button, summary,
 func (p *person) clickOn(kinds, text string) {
 	p.Helper()
 	for end := time.Now().Add(3 * patience); ; time.Sleep(100 * time.Millisecond) {
-		at, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]float64](fmt.Sprintf(place, text, kinds)))
+		at, err := chromedp.Run(p.ctx, chromedp.Evaluate[[]float64](fmt.Sprintf(place, kinds, text)))
 		if err == nil && len(at) == 2 { // an error: the page is being left
-			p.clicks++
 			inTab(p.browser, chromedp.MouseClickXY(at[0], at[1]))
-			return
+			came, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool](`window.clickCame !== false`))
+			if err != nil || came {
+				p.clicks++
+				return
+			}
 		}
 		if time.Now().After(end) {
 			p.Fatalf("nothing to click on says %q; the page:\n%s", text, p.reads())
