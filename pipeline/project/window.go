@@ -108,12 +108,13 @@ func (w *window) grow() {
 	}
 }
 
-// failed notes that a whole request failed, and returns how long the next one, a probe, waits.
-func (w *window) failed(wait func(level int) time.Duration) time.Duration {
+// failed notes that a whole request failed, and returns how long the next one, a probe, waits: as long as the answer
+// asked for, at least.
+func (w *window) failed(asked time.Duration, wait func(level int) time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.level++
-	after := wait(w.level)
+	after := max(asked, wait(w.level))
 	w.until = time.Now().Add(after)
 	return after
 }

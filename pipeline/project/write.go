@@ -2,6 +2,7 @@ package project
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -154,7 +155,11 @@ func (p *projection) failure(whole error, began time.Time) (f wholeFailure) {
 	case about.Kind == kindThrottle:
 		f.after = p.window.refused(began, about.After, p.wait)
 	case about.Kind == kindServer, about.Kind == kindTimeout:
-		f.uncounted, f.after = true, p.window.failed(p.wait)
+		var asked time.Duration
+		if a, ok := errors.AsType[*answerError](whole); ok {
+			asked = a.after
+		}
+		f.uncounted, f.after = true, p.window.failed(asked, p.wait)
 		p.log.Warn("the search index does not answer", "projection", p.projection, "error", p.redact(whole.Error()),
 			"next", f.after)
 	}
