@@ -14,6 +14,8 @@ const (
 	MaxSuspects   = 32 // total weight of the suspects that a process may hold at once
 	LastDeaths    = 3  // deaths beside other work that are remembered per topic
 	DeathsWithin  = 10 // lengths of a lease within which LastDeaths deaths keep a topic's messages from being run alone
+
+	MaxPutOff = 30 * time.Minute // for how long after its last rescue they keep a message from that
 )
 
 // Weight is how much of [Lease.Suspects] a message with that many rescues takes. A
@@ -59,13 +61,17 @@ func (d Deaths) Add(owner string, at time.Time) Deaths {
 	return d[max(len(d)-LastDeaths, 0):]
 }
 
-// Until is the time from which messages of the topic may be carried out alone again, for
-// claims with leases of that length. A time in the past holds none of them back.
-func (d Deaths) Until(lease time.Duration) time.Time {
+// PutOff reports whether a message of the topic, last rescued then, may not be carried out alone
+// now, for claims with leases of that length, and until when if nothing else dies.
+func (d Deaths) PutOff(now time.Time, lease time.Duration, rescued time.Time) (until time.Time, _ bool) {
 	if len(d) < LastDeaths {
-		return time.Time{}
+		return time.Time{}, false
 	}
-	return d[len(d)-LastDeaths].At.Add(DeathsWithin * lease)
+	until = d[len(d)-LastDeaths].At.Add(DeathsWithin * lease)
+	if latest := rescued.Add(MaxPutOff); latest.Before(until) {
+		until = latest
+	}
+	return until, until.After(now)
 }
 
 // Suspected is the optional interface of a store that can tell which topics have

@@ -65,6 +65,7 @@
 // A rescue of any other lease is a death beside other work. The last three deaths of each topic are remembered; all
 // leases of one owner are one death. While all three are younger than ten leases (of the length that the claim asks
 // for), no message of the topic is carried out alone: where processes keep dying, the cause may not be a message.
+// None waits longer for that than half an hour from its last rescue.
 //
 // # Batches
 //

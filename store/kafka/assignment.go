@@ -34,8 +34,11 @@ const (
 	waryIntervals = 10
 	// diedAlone is set in the recorded number of crashes while a message is carried out
 	// alone: a death then is no reason to wait with that.
-	diedAlone  = 1 << 7
-	mostDeaths = 100
+	diedAlone = 1 << 7
+	// Where processes go on dying beside other work, each sixteenth death in a row lets messages
+	// be tried alone all the same.
+	trialEvery = 16
+	mostDeaths = 7 * trialEvery // what is counted; after that from 6 * trialEvery on again
 )
 
 // assignment is a partition from when it was assigned to this process until it is taken
@@ -162,7 +165,9 @@ func (e *ownership) recordDeath(a *assignment, cp gate.Checkpoint) {
 		e.extendCaution(a)
 		return
 	}
-	a.crashes = min(a.crashes, mostDeaths) + 1
+	if a.crashes++; a.crashes > mostDeaths {
+		a.crashes -= trialEvery
+	}
 	a.danger = cp.Horizon + cautiousSlack
 }
 
@@ -193,9 +198,9 @@ func (a *assignment) onRecord(now int64) bool {
 
 // putOff reports whether nothing of it may be tried alone, for leases of that length: its
 // processes died beside other work, and a message need not have been the cause. Where there is
-// no room to name more, messages are tried alone at once.
+// no room to name more, and after so many deaths, messages are tried alone at once.
 func (a *assignment) putOff(now int64, lease time.Duration) bool {
-	return !a.alone && a.named() && len(a.tries)+namedLanes <= gate.MaxTries &&
+	return !a.alone && a.named() && a.crashes%trialEvery != 0 && len(a.tries)+namedLanes <= gate.MaxTries &&
 		now < a.began+int64(store.DeathsWithin*lease)
 }
 
@@ -215,6 +220,7 @@ func (a *assignment) register(f *flight) bool {
 	if n, ok := a.tries[f.offset]; ok {
 		t := f.troubled()
 		t.rescues, t.lonely, t.reason = store.SolitaryAfter+int(n), int(n), "its process died"
+		t.rescued = a.began
 	}
 	return true
 }

@@ -113,3 +113,21 @@ func TestOneDeathIsNoReason(t *testing.T) {
 		a = r.resume(cp)
 	}
 }
+
+// TestPuttingOffEnds: where processes go on dying, each sixteenth death in a row lets messages be tried alone.
+func TestPuttingOffEnds(t *testing.T) {
+	r := newRig(t, Consuming{})
+	a := r.assign(0)
+	r.take(a, records(0, "a", "b")...)
+	cp := r.deaths(a, store.SolitaryAfter, "a", "b")
+	for died := store.SolitaryAfter; died < 10*trialEvery; died++ {
+		a = r.resume(cp)
+		r.take(a, records(0, "a", "b")...)
+		may := r.engine.waits(rigTopic, r.engine.now().UnixNano(), time.Minute) != nil
+		if want := died%trialEvery == 0; may != want {
+			t.Errorf("after %d deaths a message may be tried alone: %v; want %v", died, may, want)
+		}
+		cp = r.checkpoint(a)
+		r.ownership.drop(a)
+	}
+}

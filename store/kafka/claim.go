@@ -262,7 +262,7 @@ func (s *Store) Claim(ctx context.Context, wants []store.Want, terms store.Lease
 // may be now.
 func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane) {
 	t := e.topics[name]
-	if t == nil || t.paused(now) || t.died.Until(lease).After(time.Unix(0, now)) {
+	if t == nil || t.paused(now) {
 		return nil
 	}
 	for _, a := range t.partitions {
@@ -274,7 +274,8 @@ func (e *engine) waits(name string, now int64, lease time.Duration) (first *lane
 			if f == nil || !f.solitary() || f.lane.head != f || f.lane.state != ready || e.mustDie(f) {
 				continue
 			}
-			if first == nil || f.seq < first.head.seq {
+			_, wait := t.died.PutOff(time.Unix(0, now), lease, time.Unix(0, f.trouble.rescued))
+			if !wait && (first == nil || f.seq < first.head.seq) {
 				first = f.lane
 			}
 		}

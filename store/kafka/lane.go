@@ -35,6 +35,7 @@ const (
 // trouble is state that only few messages have.
 type trouble struct {
 	attempts, rescues, lonely, replays int
+	rescued                            int64 // when last; at the latest, if another process was
 
 	throttles      int // since it last failed in another way
 	throttledSince time.Time

@@ -34,6 +34,7 @@ func (e *engine) rescue(l *lane) {
 	if f := l.head; f != nil {
 		t := f.troubled()
 		t.rescues++
+		t.rescued = until
 		if lease.alone {
 			t.lonely++
 		} else {

@@ -60,13 +60,16 @@ func (c *claim) solitary(wants []store.Want) bool {
 // may be now.
 func (s *core) waits(topic string, now time.Time, lease time.Duration) *lane {
 	t := s.topics[topic]
-	if t == nil || t.paused(now) || t.totals.Deaths.Until(lease).After(now) {
+	if t == nil || t.paused(now) {
 		return nil
 	}
 	var best *lane
 	for _, l := range t.ready.Lanes {
-		if store.Solitary(l.queue[0].Rescues) && !(s.isParked(l) && l.queue[0].Replays == 0) &&
-			(best == nil || byRank(l, best)) {
+		m := l.queue[0]
+		if !store.Solitary(m.Rescues) || s.isParked(l) && m.Replays == 0 || best != nil && !byRank(l, best) {
+			continue
+		}
+		if _, wait := t.totals.Deaths.PutOff(now, lease, m.rescued); !wait {
 			best = l
 		}
 	}

@@ -242,7 +242,7 @@ func (w *deciding) settleOne(to *writing, st *store.Settlement, m *found, last b
 	d := sqlstore.Decide(st, sqlstore.Delivery{Attempts: m.attempts, Keyed: tok.Lane < 0, Tail: m.tail, Last: last},
 		func(after time.Duration) time.Time { return moment(w.at + micros(after)) })
 	if st.Verdict != store.Ack {
-		to.try(tok.Lane, tok.Seq, d.Attempts, m.rescues, m.lonely, d.Reason)
+		to.try(tok.Lane, tok.Seq, d.Attempts, m.rescues, m.lonely, d.Reason, 0)
 	}
 	if d.Failed != nil {
 		to.fail(tok.Seq, d.Failed, m.throttles)

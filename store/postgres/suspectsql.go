@@ -14,16 +14,20 @@ const (
 	// lastDeath is when the third last owner died beside other work, in topic f.
 	lastDeath = `coalesce((SELECT max(d.at) FROM @death d WHERE d.topic = f.id GROUP BY d.owner ORDER BY max(d.at) DESC OFFSET 2 LIMIT 1), '-infinity')`
 
-	// mayBeAlone reports whether messages of topic f may be alone now, n.at, for claims of
-	// leases of $2 microseconds.
-	mayBeAlone = `(t.paused_at IS NULL OR t.pause_until <= n.at) AND ` + lastDeath +
-		` + 10 * $2::bigint * interval '1 microsecond' <= n.at`
+	// died says of topic f whether deaths put off its messages that are to be alone now, n.at,
+	// for claims of leases of n.lease.
+	died = `LATERAL (SELECT d.at > n.at - 10 * n.lease AS lately FROM (SELECT ` + lastDeath + ` AS at OFFSET 0) d) d`
+
+	// aloneOf are the tickets of topic f of messages that are to be alone, and may be.
+	aloneOf = `@slot s WHERE s.band = f.id * 512::bigint + 388 AND NOT (d.lately AND EXISTS (
+			SELECT FROM @tried t WHERE t.seq = s.seq AND t.rescued > n.at - interval '30 minutes'))`
 
 	// waitsAlone are the first of topics $1 in which a message is to be alone, and may be.
 	waitsAlone = `SELECT t.name FROM unnest($1::int[]) WITH ORDINALITY f(id, n)
-		CROSS JOIN (SELECT clock_timestamp() + $3::interval AS at) n
+		CROSS JOIN (SELECT clock_timestamp() + $3::interval AS at, $2::bigint * interval '1 microsecond' AS lease) n
 		CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t
-		WHERE EXISTS (SELECT FROM @slot s WHERE s.band = f.id * 512::bigint + 388) AND ` + mayBeAlone + `
+		CROSS JOIN ` + died + `
+		WHERE (t.paused_at IS NULL OR t.pause_until <= n.at) AND EXISTS (SELECT FROM ` + aloneOf + `)
 		ORDER BY f.n LIMIT 1`
 
 	readDeaths = `SELECT d.topic, d.owner, max(d.at) FROM @death d GROUP BY d.topic, d.owner`
@@ -59,17 +63,16 @@ look AS MATERIALIZED (
 // takeAlone takes the ticket of a message that is to be alone, of the first of topics $1
 // that has one and where it may be; otherwise it is like takeTickets.
 const takeAlone = `
-WITH n AS MATERIALIZED (SELECT clock_timestamp() + $7::interval AS at),
+WITH n AS MATERIALIZED (SELECT clock_timestamp() + $7::interval AS at, $4::bigint * interval '1 microsecond' AS lease),
 f AS MATERIALIZED (SELECT f.* FROM unnest($1::int[]) WITH ORDINALITY f(id, n)
 	WHERE EXISTS (SELECT FROM @slot s WHERE s.band = f.id * 512::bigint + 388)),
 w AS MATERIALIZED (
 	SELECT t.id, t.version, t.deadline, n.at, x.tid, x.rank, x.seq
 	FROM n CROSS JOIN f
 	CROSS JOIN LATERAL (SELECT * FROM @topic t WHERE t.id = f.id OFFSET 0) t
-	CROSS JOIN LATERAL (SELECT s.ctid AS tid, s.rank, s.seq FROM @slot s
-		WHERE s.band = f.id * 512::bigint + 388 ORDER BY s.rank, s.seq LIMIT 8) x
-	WHERE (t.paused_at IS NULL OR t.pause_until <= n.at)
-		AND ` + lastDeath + ` + 10 * $4::bigint * interval '1 microsecond' <= n.at
+	CROSS JOIN ` + died + `
+	CROSS JOIN LATERAL (SELECT s.ctid AS tid, s.rank, s.seq FROM ` + aloneOf + ` ORDER BY s.rank, s.seq LIMIT 8) x
+	WHERE t.paused_at IS NULL OR t.pause_until <= n.at
 	ORDER BY f.n, x.rank, x.seq),
 one AS MATERIALIZED (
 	SELECT s.ctid AS tid, s.band FROM @slot s WHERE s.ctid = ANY (ARRAY(SELECT tid FROM w))

@@ -467,7 +467,7 @@ func (w *writing) rescueOne(o *overdue, lane, seq int64, attempts, rescues, lone
 	}
 	rescues++
 	a := sqlstore.RescuedAttempt(attempts, o.owner, moment(o.started), moment(o.ended[lane]), moment(o.hard))
-	w.try(lane, seq, attempts, rescues, lonely, a.Error)
+	w.try(lane, seq, attempts, rescues, lonely, a.Error, o.ended[lane])
 	w.record(seq, a)
 	w.count(o.topic, tallyRescues, 1)
 	if lonely >= store.LonelyRescues {

@@ -19,6 +19,7 @@ type writing struct {
 		seq, lane                 []int64
 		attempts, rescues, lonely []int32
 		reason                    []string
+		rescued                   []int64 // 0: not now
 	}
 	attempts struct {
 		seq  []int64
@@ -52,9 +53,10 @@ type figure struct {
 }
 
 const (
-	writeTried = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason, seen)
-		SELECT x.*, true FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[]) x
-		ON CONFLICT (seq) DO UPDATE SET seen = true, attempts = excluded.attempts, rescues = excluded.rescues, lonely = excluded.lonely, reason = excluded.reason`
+	writeTried = `INSERT INTO @tried AS t (seq, lane, attempts, rescues, lonely, reason, rescued, seen)
+		SELECT x.*, true FROM unnest($1::bigint[], $2::bigint[], $3::int[], $4::int[], $5::int[], $6::text[], $7::timestamptz[]) x
+		ON CONFLICT (seq) DO UPDATE SET seen = true, attempts = excluded.attempts, rescues = excluded.rescues, lonely = excluded.lonely, reason = excluded.reason,
+			rescued = coalesce(nullif(excluded.rescued, 'epoch'), t.rescued)`
 	writeAttempts = `INSERT INTO @attempt (seq, n, data) SELECT x.seq, coalesce(a.n, 0) + 1, x.data FROM unnest($1::bigint[], $2::text[]) x(seq, data)
 		CROSS JOIN LATERAL (SELECT max(a.n) AS n FROM @attempt a WHERE a.seq = x.seq) a`
 	// addThrottles counts throttled retries, and trimThrottles forgets the oldest
@@ -122,12 +124,12 @@ INSERT INTO @lease (lane, token, reach, first, last, until) SELECT seq, -1, 9223
 	writeTally = `INSERT INTO @tally (topic, what, n) SELECT * FROM unnest($1::int[], $2::smallint[], $3::bigint[])`
 )
 
-func (w *writing) try(lane, seq int64, attempts, rescues, lonely int, reason string) {
+func (w *writing) try(lane, seq int64, attempts, rescues, lonely int, reason string, rescued int64) {
 	t := &w.tried
 	t.seq, t.lane = append(t.seq, seq), append(t.lane, lane)
 	t.attempts, t.rescues, t.lonely = append(t.attempts, int32(attempts)), append(t.rescues, int32(rescues)),
 		append(t.lonely, int32(lonely))
-	t.reason = append(t.reason, reason)
+	t.reason, t.rescued = append(t.reason, reason), append(t.rescued, rescued)
 }
 
 func (w *writing) record(seq int64, a store.Attempt) {
@@ -164,7 +166,7 @@ func (w *writing) count(topic int32, what int16, n int64) {
 func (w *writing) steps(s *core) (g group) {
 	if t := &w.tried; len(t.seq) > 0 {
 		g = append(g, do(writeTried, int8Array(t.seq), int8Array(t.lane), int4Array(t.attempts), int4Array(t.rescues),
-			int4Array(t.lonely), textArray(t.reason)))
+			int4Array(t.lonely), textArray(t.reason), timeArray(t.rescued)))
 	}
 	if a := &w.attempts; len(a.seq) > 0 {
 		g = append(g, do(writeAttempts, int8Array(a.seq), textArray(a.data)))

@@ -16,17 +16,18 @@ const (
 	hasSlot     = `SELECT 1 FROM pawl_slot WHERE topic = ? LIMIT 1`
 	messageCols = ` m.seq, m.lane, m.rank, m.enqueued, m.hidden, ` + contentCols + `,
 		t.attempts, t.rescues, m.replays, t.throttles, t.throttled `
-	selectHeads = `SELECT` + messageCols + `FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
+	headsOf = `SELECT` + messageCols + `FROM pawl_slot s CROSS JOIN pawl_msg m ON m.seq = s.seq
 		LEFT JOIN pawl_tried t ON t.seq = s.seq
-		WHERE s.topic = ? AND s.suspect = ? ORDER BY s.rank, s.seq LIMIT ?`
-	selectRest = `SELECT` + messageCols + `FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq
+		WHERE s.topic = ? AND s.suspect = ?`
+	selectHeads = headsOf + ` ORDER BY s.rank, s.seq LIMIT ?`
+	selectRest  = `SELECT` + messageCols + `FROM pawl_msg m LEFT JOIN pawl_tried t ON t.seq = m.seq
 		WHERE m.lane = ? AND m.lane < 0 AND m.seq > ? ORDER BY m.seq LIMIT ?`
-	// What was taken is always the first of the topic.
+	// What was taken has no other tickets in between.
 	leaseHeads = `INSERT INTO pawl_lease (lane, fence, until, hard, started, topic, last, extras, alone, owner)
 		SELECT CASE lane WHEN 0 THEN seq ELSE lane END, ?5, ?6, ?7, ?8, topic, seq,
 			CASE WHEN EXISTS (SELECT 1 FROM pawl_tried t WHERE t.seq = pawl_slot.seq) THEN 2 ELSE 0 END, ?9, ?10
-		FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4)`
-	takeSlots = `DELETE FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4)`
+		FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4) AND (rank, seq) >= (?11, ?12)`
+	takeSlots = `DELETE FROM pawl_slot WHERE topic = ?1 AND suspect = ?2 AND (rank, seq) <= (?3, ?4) AND (rank, seq) >= (?5, ?6)`
 	setLease  = `UPDATE pawl_lease SET last = ?, extras = ? WHERE lane = ?`
 )
 
@@ -135,8 +136,8 @@ type taken struct {
 	single bool // a run by itself
 }
 
-// upTo is a ticket.
-type upTo struct{ rank, seq int64 }
+// tickets are those of a topic from one to another.
+type tickets struct{ from, to struct{ rank, seq int64 } }
 
 // take leases the first lanes of a topic, each with its first message, and shares what
 // is left of the limit among the lanes that have more: as many lanes as possible,
@@ -144,14 +145,20 @@ type upTo struct{ rank, seq int64 }
 func (c *claimer) take(w want) error {
 	l := loader{claimer: c, want: w, fence: sqlstore.NewFence()}
 	var lanes []*taken
-	last := map[int64]upTo{} // by what is suspected of them
+	took := map[int64]*tickets{} // by what is suspected of them
 	err := c.heads(w, func(r row, suspect int64) error {
 		t := &taken{lane: cmp.Or(r.int(1), r.int(0)), single: suspect != ordinary}
 		if err := l.load(r, t); err != nil {
 			return err
 		}
 		lanes = append(lanes, t)
-		last[suspect] = upTo{r.int(2), r.int(0)}
+		x := took[suspect]
+		if x == nil {
+			x = &tickets{}
+			x.from.rank, x.from.seq = r.int(2), r.int(0)
+			took[suspect] = x
+		}
+		x.to.rank, x.to.seq = r.int(2), r.int(0)
 		return nil
 	})
 	if err != nil || len(lanes) == 0 {
@@ -160,13 +167,14 @@ func (c *claimer) take(w want) error {
 	hard := c.now + micros(w.topic.Deadline)
 	until := min(c.now+micros(c.terms.For), hard)
 	c.state.leaseDue = min(c.state.leaseDue, until)
-	for suspect, to := range last {
-		_, err = c.db.exec(leaseHeads, w.topic.number, suspect, to.rank, to.seq, l.fence, until, hard, c.now, w.alone,
-			c.terms.Owner)
+	for suspect, x := range took {
+		_, err = c.db.exec(leaseHeads, w.topic.number, suspect, x.to.rank, x.to.seq, l.fence, until, hard, c.now,
+			w.alone, c.terms.Owner, x.from.rank, x.from.seq)
 		if err != nil {
 			return err
 		}
-		if _, err := c.db.exec(takeSlots, w.topic.number, suspect, to.rank, to.seq); err != nil {
+		_, err := c.db.exec(takeSlots, w.topic.number, suspect, x.to.rank, x.to.seq, x.from.rank, x.from.seq)
+		if err != nil {
 			return err
 		}
 	}

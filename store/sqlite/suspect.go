@@ -25,7 +25,9 @@ const (
 	suspicionOf = `coalesce((SELECT CASE WHEN t.rescues >= 2 THEN min(t.rescues, 4) END FROM pawl_tried t WHERE t.seq = m.seq), 0)`
 
 	hasSuspect = `SELECT 1 FROM pawl_slot WHERE topic = ? AND suspect BETWEEN 2 AND 4 LIMIT 1`
-	hasAlone   = `SELECT 1 FROM pawl_slot WHERE topic = ? AND suspect = 4 LIMIT 1`
+	hasAlone   = `SELECT 1 FROM pawl_slot s CROSS JOIN pawl_tried t ON t.seq = s.seq
+		WHERE s.topic = ? AND s.suspect = ? AND t.rescued <= ? LIMIT 1`
+	selectAlone = headsOf + ` AND t.rescued <= ? ORDER BY s.rank, s.seq LIMIT 1`
 	// selectAmong is selectHeads with suspects among the others: ?2, ?3 and ?5 of those with
 	// two, three and four rescues, ?4 of the others.
 	selectAmong = `SELECT` + messageCols + `, s.suspect FROM (
@@ -48,7 +50,11 @@ const (
 // there are as many as the claim has room for.
 func (c *claimer) heads(w want, do func(r row, suspect int64) error) error {
 	if w.alone {
-		return c.db.query(selectHeads, func(r row) error { return do(r, alone) }, w.topic.number, alone, int64(1))
+		until, err := (deaths{c.work}).notPutOff(w.topic, c.terms.For)
+		if err != nil {
+			return err
+		}
+		return c.db.query(selectAlone, func(r row) error { return do(r, alone) }, w.topic.number, alone, until)
 	}
 	if c.suspects > 0 {
 		if _, found, err := first(c.db, hasSuspect, w.topic.number); err != nil {
@@ -97,11 +103,26 @@ type deaths struct{ *work }
 
 // waits reports whether a message waits in a topic that is to be alone, and may be.
 func (k deaths) waits(t *topic, lease time.Duration) (bool, error) {
-	if _, found, err := first(k.db, hasAlone, t.number); err != nil || !found {
+	_, found, err := first(k.db, hasAlone, t.number, alone, k.now)
+	if err != nil || !found {
 		return false, err
 	}
+	until, err := k.notPutOff(t, lease)
+	if err == nil && until < k.now {
+		_, found, err = first(k.db, hasAlone, t.number, alone, until)
+	}
+	return found, err
+}
+
+// notPutOff returns until when a message of a topic must have been rescued last if it may be
+// alone now.
+func (k deaths) notPutOff(t *topic, lease time.Duration) (int64, error) {
 	died, err := k.deathsIn(t.number)
-	return err == nil && !died.Until(lease).After(moment(k.now)), err
+	now := moment(k.now)
+	if _, wait := died.PutOff(now, lease, now); wait {
+		return k.now - micros(store.MaxPutOff), err
+	}
+	return k.now, err
 }
 
 // Solitary implements [store.Suspected].

@@ -111,8 +111,9 @@ func (k *work) rescueAll() error {
 
 const (
 	firstOfLane = `SELECT seq FROM pawl_msg WHERE lane = ? AND lane < 0 ORDER BY seq LIMIT 1`
-	addRescue   = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason) VALUES (?1, 0, 1, 0, ?2)
-		ON CONFLICT (seq) DO UPDATE SET rescues = rescues + 1, lonely = lonely + ?3, reason = excluded.reason`
+	addRescue   = `INSERT INTO pawl_tried (seq, attempts, rescues, lonely, reason, rescued) VALUES (?1, 0, 1, 0, ?2, ?4)
+		ON CONFLICT (seq) DO UPDATE SET rescues = rescues + 1, lonely = lonely + ?3, reason = excluded.reason,
+			rescued = excluded.rescued`
 	selectTried = `SELECT attempts, rescues, lonely FROM pawl_tried WHERE seq = ?`
 )
 
@@ -140,7 +141,7 @@ func (k *work) rescue(lane int64, deaths map[owner]int64) error {
 	if who := (owner{l.topic, l.owner}); !lonely {
 		deaths[who] = max(deaths[who], l.until)
 	}
-	if _, err := k.db.exec(addRescue, seq, a.Error, lonely); err != nil {
+	if _, err := k.db.exec(addRescue, seq, a.Error, lonely, l.until); err != nil {
 		return err
 	}
 	if err := k.record(seq, a); err != nil {

@@ -160,6 +160,25 @@ var aloneSentences = []Sentence{
 			t.told(t.Topic)
 			t.wantBodies(t.claimAlone(), "a")
 		}},
+	{Text: "Deaths put off no message for longer than half an hour from its last rescue.",
+		Name: "PuttingOffEnds", Test: func(t *T) {
+			t.put(t.msg("a"), t.msg("b"))
+			t.rescued(store.SolitaryAfter, "a", "b")
+			for range 9 {
+				t.dieInCompany(store.LastDeaths, t.Topic)
+			}
+			t.told("")
+			t.wantBodies(t.claimAlone())
+			t.dieInCompany(store.LastDeaths, t.Topic)
+			t.told(t.Topic)
+			for _, body := range []string{"a", "b"} {
+				t.wantBodies(t.claimAlone(), body)
+				t.expire()
+				t.dieInCompany(store.LastDeaths, t.Topic)
+			}
+			t.told("")
+			t.wantBodies(t.claimAlone())
+		}},
 	{Text: "Leases of one owner that end unsettled are one death, and those claimed alone are none.",
 		Name: "DeathsOfOneOwnerAreOne", Test: func(t *T) {
 			t.put(t.msg("a"))

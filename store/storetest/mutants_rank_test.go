@@ -103,6 +103,7 @@ func rescueMutants() []mutant {
 			[]string{"ThreeLonelyRescuesKill", "LonelyRescuesAddUp"}},
 		{"ownersAreOne", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "one" }),
 			[]string{"DeathsPutRunningAloneOff", "DeathsAreFigures"}},
+		{"putOffForEver", putOffForEver, []string{"PuttingOffEnds"}},
 		{"ownersAreMany", ownersAreMany, []string{"DeathsOfOneOwnerAreOne", "DeathsAreFigures"}},
 		{"ownerUntold", wanting(func(_ *store.Want, l *store.Lease) { l.Owner = "" }),
 			[]string{"RescueIsOnRecord", "RecordOfALease"}},
@@ -186,6 +187,26 @@ func aloneBesideOthers(b *broken) store.Store {
 		}
 		more, err := b.Store.Claim(ctx, wants, terms)
 		return append(ds, more...), err
+	}
+	return b
+}
+
+// putOffForEver tries nothing alone while the deaths are young, however long that is.
+func putOffForEver(b *broken) store.Store {
+	b.onClaim = func(ctx context.Context, wants []store.Want, terms store.Lease) ([]pawl.Delivery, error) {
+		ds, err := b.Store.Claim(ctx, wants, terms)
+		if err != nil || len(ds) != 1 || !store.Solitary(ds[0].Rescues) {
+			return ds, err
+		}
+		topics, _ := store.As[store.Topics](b.Store)
+		stats, err := topics.Stats(ctx, ds[0].Topic)
+		if err != nil {
+			return nil, err
+		}
+		if _, wait := stats[0].Deaths.PutOff(b.now(), terms.For, b.now()); wait {
+			return nil, b.giveBack(ctx, ds)
+		}
+		return ds, nil
 	}
 	return b
 }

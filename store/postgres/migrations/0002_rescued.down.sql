@@ -1,0 +1,1 @@
+ALTER TABLE @tried DROP COLUMN rescued;

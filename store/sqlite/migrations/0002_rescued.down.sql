@@ -1,0 +1,1 @@
+ALTER TABLE pawl_tried DROP COLUMN rescued;
