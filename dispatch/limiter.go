@@ -42,7 +42,7 @@ type LimitConfig struct {
 	AIMD *AIMD
 	// Size, if not nil, returns how many handlers may run at once on average, for a program that
 	// knows that. It is called often, must be quick and must not call the limiter. Call
-	// [Limiter.Set] when its answer has changed.
+	// [Limiter.Set] when its answer has changed. While it panics, nothing begins.
 	Size func() float64
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,6 +279,30 @@ func TestByIsAskedOnce(t *testing.T) {
 		r.run(c)
 		time.Sleep(time.Minute)
 		equal(r, []any{r.stats("a").Acked, limit.Snapshot().Running}, []any{int64(25), 0})
+	})
+}
+
+// TestSizeMayPanic: while the size of a limit panics nothing begins, and the process goes on.
+func TestSizeMayPanic(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var fine atomic.Bool
+		limit, err := dispatch.NewLimiter(dispatch.LimitConfig{Name: "l", Size: func() float64 {
+			if !fine.Load() {
+				panic("oh")
+			}
+			return 2
+		}})
+		equal(r, err, nil)
+		c := one(5, func(context.Context, *pawl.Delivery) error { return nil })
+		c.Topics[0].Limits = []*dispatch.Limiter{limit}
+		r.append(numbered("a", 20)...)
+		r.run(c)
+		time.Sleep(time.Minute)
+		equal(r, r.stats("a").Acked, int64(0))
+		fine.Store(true)
+		equal(r, limit.Set(0, 0, 0), nil)
+		time.Sleep(time.Minute)
+		equal(r, r.stats("a").Acked, int64(20))
 	})
 }
 
