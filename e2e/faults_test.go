@@ -176,7 +176,6 @@ func standingStill() map[string]fault {
 			cause: func(in *incident) {
 				behaves("exit 1\n")(in)
 				in.send(7, "mail")
-				depth(in, "waiting", 1)
 				in.until("curl -sS "+in.address+"/readyz", "not ready…")
 			},
 			mendAt: "1.", mend: behaves(acksAll),
