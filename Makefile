@@ -139,7 +139,7 @@ fuzz-changed:
 # The packages that wait most come first, two more at once than there are cores. The kills mostly wait, too: static checks,
 # builds of benchmarks and short fuzzing take what they leave of the processors.
 parts: format
-	@$(MAKE) unit UNITS="$(call served,race) ./store/sqlite ./store/spill $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
+	@$(MAKE) unit UNITS="$(call served,race) $(call served,first) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
 	$(MAKE) services-plain
 	mkdir -p out
 	nice -n 19 $(MAKE) fixes lint bench-changed fuzz-changed >out/static 2>&1 &
