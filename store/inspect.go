@@ -112,6 +112,17 @@ func (r *Record) Attrs() map[string]string {
 	return r.History[len(r.History)-1].Attrs
 }
 
+// LastRescue returns when the message was last rescued; the zero time if its history names
+// no rescue.
+func (r *Record) LastRescue() (at time.Time) {
+	for i := range r.History {
+		if r.History[i].Kind == string(pawl.KindRescue) {
+			at = r.History[i].EndedAt
+		}
+	}
+	return at
+}
+
 // Filter selects messages. A zero field selects all.
 type Filter struct {
 	Topic     string

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/dispatch/roster"
 	"github.com/pawl-dev/pawl/store"
 )
@@ -151,22 +150,12 @@ func (x *explaining) suspected(ctx context.Context, topic *store.TopicStats, vis
 		"%s; so it is processed alone, and becomes a dead letter after %d more",
 		died, max(store.LonelyRescues-r.Lonely, 1))
 	x.then(time.Time{}, "the next worker that is idle, or makes itself idle, claims it")
-	if until, wait := topic.Deaths.PutOff(Now(ctx, x.store), usualLease, lastRescue(r)); wait {
+	if until, wait := topic.Deaths.PutOff(Now(ctx, x.store), usualLease, r.LastRescue()); wait {
 		x.Why += fmt.Sprintf(
 			"; but the last %d workers died while holding other messages of the topic, so the message may not be the cause",
 			len(topic.Deaths))
 		x.then(until, "if no more workers die until then, the next idle worker claims it")
 	}
-}
-
-// lastRescue returns when the last worker died that processed a message.
-func lastRescue(r *store.Record) (at time.Time) {
-	for i := range r.History {
-		if r.History[i].Kind == string(pawl.KindRescue) {
-			at = r.History[i].EndedAt
-		}
-	}
-	return at
 }
 
 // service is the reports of the workers about a topic.

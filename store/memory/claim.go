@@ -69,7 +69,7 @@ func (s *core) waits(topic string, now time.Time, lease time.Duration) *lane {
 		if !store.Solitary(m.Rescues) || s.isParked(l) && m.Replays == 0 || best != nil && !byRank(l, best) {
 			continue
 		}
-		if _, wait := t.totals.Deaths.PutOff(now, lease, m.rescued); !wait {
+		if _, wait := t.totals.Deaths.PutOff(now, lease, m.LastRescue()); !wait {
 			best = l
 		}
 	}

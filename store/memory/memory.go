@@ -72,7 +72,6 @@ type message struct {
 	store.Record
 	seq     int64
 	visible time.Time // from when it could be claimed, its lane permitting
-	rescued time.Time // last
 	lane    *lane     // nil: dead or retained
 	death   int64     // the order of dying
 	forget  time.Time // of a retained one

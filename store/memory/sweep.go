@@ -42,7 +42,6 @@ func (s *core) rescue(l *lane) {
 		l.topic.totals.Deaths = l.topic.totals.Deaths.Add(l.lease.Owner, l.until)
 	}
 	m.Rescues++
-	m.rescued = l.until
 	m.Reason = a.Error
 	l.topic.totals.Rescues++
 	m.History = append(m.History, a)

@@ -15,10 +15,11 @@ const (
 	lastDeath = `coalesce((SELECT max(d.at) FROM @death d WHERE d.topic = f.id GROUP BY d.owner ORDER BY max(d.at) DESC OFFSET 2 LIMIT 1), '-infinity')`
 
 	// died says of topic f whether deaths put off its messages that are to be alone now, n.at,
-	// for claims of leases of n.lease.
+	// for claims of leases of n.lease. The 10 is [store.DeathsWithin].
 	died = `LATERAL (SELECT d.at > n.at - 10 * n.lease AS lately FROM (SELECT ` + lastDeath + ` AS at OFFSET 0) d) d`
 
-	// aloneOf are the tickets of topic f of messages that are to be alone, and may be.
+	// aloneOf are the tickets of topic f of messages that are to be alone, and may be: deaths put
+	// off none for longer than [store.MaxPutOff].
 	aloneOf = `@slot s WHERE s.band = f.id * 512::bigint + 388 AND NOT (d.lately AND EXISTS (
 			SELECT FROM @tried t WHERE t.seq = s.seq AND t.rescued > n.at - interval '30 minutes'))`
 

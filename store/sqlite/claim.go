@@ -124,7 +124,9 @@ type want struct {
 	store.Want
 	topic *topic
 	run   int
-	alone bool // a message that is tried alone
+	// alone wants a message that is carried out alone, last rescued at rescued or before.
+	alone   bool
+	rescued int64
 }
 
 // taken is a lane under lease, and its run.

@@ -50,11 +50,7 @@ const (
 // there are as many as the claim has room for.
 func (c *claimer) heads(w want, do func(r row, suspect int64) error) error {
 	if w.alone {
-		until, err := (deaths{c.work}).notPutOff(w.topic, c.terms.For)
-		if err != nil {
-			return err
-		}
-		return c.db.query(selectAlone, func(r row) error { return do(r, alone) }, w.topic.number, alone, until)
+		return c.db.query(selectAlone, func(r row) error { return do(r, alone) }, w.topic.number, alone, w.rescued)
 	}
 	if c.suspects > 0 {
 		if _, found, err := first(c.db, hasSuspect, w.topic.number); err != nil {
@@ -91,38 +87,34 @@ func (c *claimer) among(w want, do func(r row, suspect int64) error) error {
 
 // solitary takes the first message of a topic that is to be alone, if it may.
 func (c *claimer) solitary(w want) (bool, error) {
-	if found, err := (deaths{c.work}).waits(w.topic, c.terms.For); err != nil || !found {
+	rescued, found, err := (deaths{c.work}).waits(w.topic, c.terms.For)
+	if err != nil || !found {
 		return false, err
 	}
-	w.Limit, w.run, w.alone = 1, 1, true
+	w.Limit, w.run, w.alone, w.rescued = 1, 1, true, rescued
 	return true, c.take(w)
 }
 
 // deaths records and reads deaths beside other work.
 type deaths struct{ *work }
 
-// waits reports whether a message waits in a topic that is to be alone, and may be.
-func (k deaths) waits(t *topic, lease time.Duration) (bool, error) {
-	_, found, err := first(k.db, hasAlone, t.number, alone, k.now)
-	if err != nil || !found {
-		return false, err
+// waits reports whether a message waits in a topic that is to be alone, and may be: one that
+// was last rescued at rescued or before.
+func (k deaths) waits(t *topic, lease time.Duration) (rescued int64, found bool, err error) {
+	rescued = k.now
+	if _, found, err = first(k.db, hasAlone, t.number, alone, rescued); err != nil || !found {
+		return 0, false, err
 	}
-	until, err := k.notPutOff(t, lease)
-	if err == nil && until < k.now {
-		_, found, err = first(k.db, hasAlone, t.number, alone, until)
-	}
-	return found, err
-}
-
-// notPutOff returns until when a message of a topic must have been rescued last if it may be
-// alone now.
-func (k deaths) notPutOff(t *topic, lease time.Duration) (int64, error) {
 	died, err := k.deathsIn(t.number)
+	if err != nil {
+		return 0, false, err
+	}
 	now := moment(k.now)
 	if _, wait := died.PutOff(now, lease, now); wait {
-		return k.now - micros(store.MaxPutOff), err
+		rescued -= micros(store.MaxPutOff)
+		_, found, err = first(k.db, hasAlone, t.number, alone, rescued)
 	}
-	return k.now, err
+	return rescued, found, err
 }
 
 // Solitary implements [store.Suspected].
@@ -134,7 +126,7 @@ func (s *core) Solitary(ctx context.Context, lease time.Duration, topics ...stri
 			if t == nil || t.paused(k.now) {
 				continue
 			}
-			if found, err := (deaths{k}).waits(t, lease); err != nil || found {
+			if _, found, err := (deaths{k}).waits(t, lease); err != nil || found {
 				name = topic
 				return err
 			}
