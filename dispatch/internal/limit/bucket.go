@@ -77,9 +77,13 @@ func (b *bucket) undo(c *Config) {
 	}
 }
 
-// turnaround is how long it takes on average until a call ends.
+// turnaround is how long it takes on average until a call ends, and the longest pause at most.
 func (b *bucket) turnaround() time.Duration {
-	return min(time.Duration(float64(b.mean)/b.window.Size()), b.longest())
+	size, longest := b.window.Size(), b.longest()
+	if float64(b.mean) >= size*float64(longest) { // and where nothing may begin
+		return longest
+	}
+	return time.Duration(float64(b.mean) / size)
 }
 
 // longest is the longest pause.

@@ -234,6 +234,26 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
+// TestRefusalWhereNothingMayBegin: a call that is refused while the size is 0 closes the limit for the longest pause, a
+// quarter of a call.
+func TestRefusalWhereNothingMayBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		size := 1.0
+		l := limit.New(limit.Config{Window: func() limit.Window { return limit.Stated(func() float64 { return size }) }})
+		l.Admit("")
+		time.Sleep(time.Second)
+		l.Ended("", time.Second, limit.Served, 0)
+		l.Admit("")
+		time.Sleep(time.Second)
+		size = 0
+		l.Ended("", time.Second, limit.Refused, 0)
+		size = 1
+		if wait, ok := l.Admit(""); ok || wait != 250*time.Millisecond {
+			t.Errorf("admitted %v, or in %v", ok, wait)
+		}
+	})
+}
+
 // TestAwaySpreads what is sent away, so that it comes back at the rate.
 func TestAwaySpreads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

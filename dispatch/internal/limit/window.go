@@ -6,7 +6,7 @@ import "time"
 // called one at a time.
 type Window interface {
 	// Size is how many calls may be under way, on average: a fraction is kept by
-	// pauses. It is above 0.
+	// pauses. Of a window that learns it is above 0.
 	Size() float64
 	// Ended takes note of a call that has ended.
 	Ended(c Call)
