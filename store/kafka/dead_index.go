@@ -120,7 +120,8 @@ func (x *deadIndex) count(ctx context.Context, topic string) (int64, error) {
 }
 
 // catchUp reads what was just written: lanes that wait for it continue, and after it
-// returns without an error every reader sees it.
+// returns without an error every reader sees it. It fails with errAborted if they are not
+// there.
 func (x *deadIndex) catchUp(ctx context.Context, records []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), transactionTimeout)
 	defer cancel()
@@ -146,6 +147,35 @@ func (x *deadIndex) catchUp(ctx context.Context, records []*kgo.Record) error {
 			}
 		}
 	}
+	for _, r := range records {
+		if name, ok := x.s.cfg.deadHome(x.s.plain(r.Topic)); ok && !x.of(name).shows(r) {
+			return errAborted
+		}
+	}
+	return nil
+}
+
+// shows reports whether a record that was written and read past is in the copy: its letter, or
+// a later one of the message; or that the letter that it takes back is gone.
+func (t *topicIndex) shows(r *kgo.Record) bool {
+	t.tail.mu.Lock()
+	defer t.tail.mu.Unlock()
+	if rec, _, ok := t.s.readLetter(r); ok {
+		now := t.letters[rec.ID]
+		return now != nil && (now.at.partition != r.Partition || now.at.offset >= r.Offset)
+	}
+	return t.departed(r) == nil
+}
+
+// departed returns the letter that a record takes back, if it is still there. The caller holds
+// the tail's mu.
+func (t *topicIndex) departed(r *kgo.Record) *deadEntry {
+	text, _ := header(r, headerGone)
+	var d departure
+	_ = json.Unmarshal([]byte(text), &d) // damaged, or none: no letter has no id
+	if old := t.letters[d.ID]; old != nil && old.at == (place64{r.Partition, d.Offset}) {
+		return old
+	}
 	return nil
 }
 
@@ -155,12 +185,8 @@ func (t *topicIndex) apply(r *kgo.Record) {
 	}
 	rec, l, ok := t.s.readLetter(r)
 	if !ok { // a record that removes a letter is not a letter; but the message of a letter may have such a header
-		if text, gone := header(r, headerGone); gone {
-			var d departure
-			_ = json.Unmarshal([]byte(text), &d) // damaged: no letter has no id
-			if old := t.letters[d.ID]; old != nil && old.at == (place64{r.Partition, d.Offset}) {
-				t.remove(old)
-			}
+		if old := t.departed(r); old != nil {
+			t.remove(old)
 		}
 		return
 	}

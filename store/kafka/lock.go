@@ -57,22 +57,36 @@ func (g *registrar) change(ctx context.Context, op string, build func() ([]*kgo.
 	if err := g.fence(ctx, op); err != nil {
 		return err
 	}
-	records, err := build()
-	if err != nil || len(records) == 0 {
-		return err
+	for again := false; ; again = true {
+		records, err := build()
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		if err := g.commit(ctx, op, records); err != nil {
+			return err
+		}
+		// Brokers answer when the end of a transaction is certain, and show what is in it a
+		// moment later. The next holder of the lock must see it; if it cannot be made
+		// visible, the lock is left to go stale.
+		err = g.s.dead.catchUp(ctx, records)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errAborted):
+			shown = false
+			g.s.cfg.Logger.Warn("a change of dead letters is not shown yet", "error", err)
+			return nil
+		case again:
+			return unavailable(op, err)
+		}
 	}
-	if err := g.commit(ctx, op, records); err != nil {
-		return err
-	}
-	// Brokers answer when the end of a transaction is certain, and show what is in it a
-	// moment later. The next holder of the lock must see it; if it cannot be made
-	// visible, the lock is left to go stale.
-	if err := g.s.dead.catchUp(ctx, records); err != nil {
-		shown = false
-		g.s.cfg.Logger.Warn("a change of dead letters is not shown yet", "error", err)
-	}
-	return nil
 }
+
+// errAborted: a transaction was aborted although its commit was answered with success. The
+// client (franz-go 1.22.2, 1.22.3) does so if it writes to a topic for the first time and all
+// is acknowledged before it has stored the topic's partitions, in which it then finds nothing
+// to commit. The second attempt finds them.
+var errAborted = errors.New("the transaction was aborted, and nothing is changed")
 
 // lock takes the lock. The caller holds mu.
 func (g *registrar) lock(ctx context.Context) (store.Entry, error) {

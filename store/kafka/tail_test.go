@@ -1,11 +1,14 @@
 package kafka_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/store"
@@ -88,4 +91,75 @@ func TestLettersAreThereWhenImported(t *testing.T) {
 			one, two = two, one
 		}
 	})
+}
+
+// TestAnAbortedChangeIsMadeAgain: a client may abort a transaction and report that it was
+// committed. The change is made again, and is an error if that ends in the same way; nothing is
+// changed then.
+func TestAnAbortedChangeIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	cluster := fakeCluster(t, 1)
+	s := open(t, brisk(cluster.ListenAddrs()))
+	abort := func(times int) {
+		cluster.ControlKey(kmsg.EndTxn.Int16(), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			if end := r.(*kmsg.EndTxnRequest); end.Commit && times > 0 {
+				end.Commit = false
+				times--
+			}
+			return nil, nil, false
+		})
+	}
+	list := func() (ids []string) {
+		for r, err := range s.Dead(t.Context(), store.DeadFilter{Topic: "orders"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.ID+" "+string(r.Body))
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	letter := func(id string) store.Record {
+		return store.Record{Message: pawl.Message{ID: id, Topic: "orders", Body: []byte("old")}, State: store.IsDead,
+			DeadAt: time.Now(), EnqueuedAt: time.Now()}
+	}
+	for _, c := range []struct {
+		name  string
+		do    func() error
+		after []string
+	}{
+		{"import", func() error {
+			_, err := s.Import(t.Context(), letter("a"), letter("b"))
+			return err
+		}, []string{"a old", "b old"}},
+		{"edit", func() error {
+			_, err := s.Edit(t.Context(), store.Edit{ID: "a", Body: []byte("new")})
+			return err
+		}, []string{"a new", "b old"}},
+		{"replay", func() error {
+			_, err := s.Replay(t.Context(), "", "a")
+			return err
+		}, []string{"b old"}},
+		{"purge", func() error {
+			_, err := s.Purge(t.Context(), "b")
+			return err
+		}, nil},
+	} {
+		before := list()
+		abort(2)
+		if err := c.do(); !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s, aborted twice: %v", c.name, err)
+		}
+		if got := list(); !slices.Equal(got, before) {
+			t.Errorf("%s, aborted twice: the letters were %q, and are %q", c.name, before, got)
+		}
+		abort(1)
+		if err := c.do(); err != nil {
+			t.Errorf("%s, aborted once: %v", c.name, err)
+		}
+		if got := list(); !slices.Equal(got, c.after) {
+			t.Errorf("%s, aborted once: the letters are %q, want %q", c.name, got, c.after)
+		}
+	}
 }
