@@ -171,6 +171,20 @@ func TestPipeReasonWaitsForTheLastWords(t *testing.T) {
 	}
 }
 
+// Many programs close their stdout a moment before they end: such an end is theirs, and no kill.
+func TestPipeWithoutStdout(t *testing.T) {
+	t.Parallel()
+	for command, want := range map[string]string{
+		`read -r line; exec 1>&-; sleep 0.3; exit 3`: "exit status 3",
+		`read -r line; exec 1>&-; sleep 60`:          "the program broke the protocol: it closed its stdout, so it cannot answer",
+	} {
+		p := startPipe(t, pipe.Config{Command: command})
+		if err := p.Handle(t.Context(), message("m", "")); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", command, err, want)
+		}
+	}
+}
+
 // slowly is a terminal that takes its time.
 type slowly struct{}
 

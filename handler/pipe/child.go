@@ -19,7 +19,11 @@ import (
 var (
 	errCancelled = errors.New("a delivery's time is over")
 	errStalled   = errors.New("it does not answer")
+	errMute      = errors.New("it closed its stdout, so it cannot answer")
 )
+
+// muteWait is how long a program may live on without stdout, as many close it at their end.
+const muteWait = 2 * time.Second
 
 // child is one of the programs of a pipe, through all its starts. It is guarded
 // by Pipe.mu.
@@ -122,8 +126,7 @@ func (c *child) run() ending {
 		c.kill(trouble)
 		c.pipe.mu.Unlock()
 	}
-	program.Kill() // without stdout it is of no use
-	state := <-exited
+	state := c.last(exited)
 	c.lower()
 	_ = pipes.Stdin.SetWriteDeadline(time.Now())
 	read := <-written - int64(process.Unread(pipes.Stdin))
@@ -132,6 +135,19 @@ func (c *child) run() ending {
 	e := c.fall(said.Reason(process.Describe(state)), state != nil && state.Success(), read)
 	e.pid = cmd.Process.Pid
 	return e
+}
+
+// last waits for the end of a program that has closed its stdout, and kills one that lives on.
+func (c *child) last(exited <-chan *os.ProcessState) *os.ProcessState {
+	select {
+	case state := <-exited:
+		return state
+	case <-time.After(muteWait):
+	}
+	c.pipe.mu.Lock()
+	c.kill(errMute)
+	c.pipe.mu.Unlock()
+	return <-exited
 }
 
 // prefix is what begins each line of the program's log.
