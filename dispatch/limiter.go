@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -90,6 +91,7 @@ type Limiter struct {
 	inner  *limit.Limiter
 	shared *sharedRate  // nil: the rate, if there is one, is that of the process
 	held   atomic.Int64 // messages that it kept from beginning
+	caught atomic.Int64 // the minute in which it logged that a function of its configuration panicked
 
 	mu      sync.Mutex
 	users   map[*Dispatcher]bool
@@ -106,16 +108,16 @@ func NewLimiter(c LimitConfig) (*Limiter, error) {
 	if c.Rate == 0 && c.Concurrency == 0 && c.Adaptive == 0 && c.Size == nil {
 		return nil, fmt.Errorf("limit %q: it bounds nothing; state a rate, a concurrency or adaptive", c.Name)
 	}
+	l := &Limiter{name: c.Name, by: c.By, config: c, users: map[*Dispatcher]bool{}}
 	inner := c.inner()
 	switch {
 	case c.Size != nil:
-		inner.Window = func() limit.Window { return limit.Stated(c.Size) }
+		inner.Window = func() limit.Window { return limit.Stated(l.size) }
 	case c.AIMD != nil:
 		inner.Window = c.AIMD.window(c.Adaptive)
 	case c.Adaptive > 0:
 		inner.Window = func() limit.Window { return limit.NewAIMD(leastWindow, float64(c.Adaptive)) }
 	}
-	l := &Limiter{name: c.Name, by: c.By, config: c, users: map[*Dispatcher]bool{}}
 	if c.Shared != nil {
 		l.shared = newSharedRate(&c, func() { l.notifyChange(nil) })
 	}
@@ -331,8 +333,33 @@ func (l *Limiter) Snapshot() LimitSnapshot {
 
 // key is the bucket of a delivery. It is called with the lock held: a By that panics counts as "".
 func (l *Limiter) key(d *pawl.Delivery) (key string) {
-	defer func() { _ = recover() }()
+	defer func() { l.logPanic("By", recover()) }()
 	return l.by(d)
+}
+
+// size is called with the lock held, too: a Size that panics is 0.
+func (l *Limiter) size() (n float64) {
+	defer func() { l.logPanic("Size", recover()) }()
+	return l.config.Size()
+}
+
+// logPanic logs, at most once a minute, the panic of a function of the configuration; nil is none.
+func (l *Limiter) logPanic(function string, v any) {
+	if v == nil {
+		return
+	}
+	if now := 1 + time.Now().Unix()/60; l.caught.Swap(now) == now {
+		return
+	}
+	err := recovered(v)
+	go func() { // locks are held
+		l.mu.Lock()
+		users := slices.Collect(maps.Keys(l.users))
+		l.mu.Unlock()
+		for _, d := range users {
+			d.cfg.Logger.Error("a function of a limit panicked", "limit", l.name, "function", function, "error", err)
+		}
+	}()
 }
 
 // outcomeOf returns the state of the downstream that an error shows, and when it wants

@@ -282,7 +282,7 @@ func TestByIsAskedOnce(t *testing.T) {
 	})
 }
 
-// TestSizeMayPanic: while the size of a limit panics nothing begins, and the process goes on.
+// TestSizeMayPanic: while the size of a limit panics nothing begins, the log says so, and the process goes on.
 func TestSizeMayPanic(t *testing.T) {
 	bubble(t, func(r *rig) {
 		var fine atomic.Bool
@@ -295,9 +295,12 @@ func TestSizeMayPanic(t *testing.T) {
 		equal(r, err, nil)
 		c := one(5, func(context.Context, *pawl.Delivery) error { return nil })
 		c.Topics[0].Limits = []*dispatch.Limiter{limit}
+		var log logged
+		c.Logger = log.logger()
 		r.append(numbered("a", 20)...)
 		r.run(c)
-		time.Sleep(time.Minute)
+		time.Sleep(50 * time.Second)
+		equal(r, log.count("a function of a limit panicked"), 1)
 		equal(r, r.stats("a").Acked, int64(0))
 		fine.Store(true)
 		equal(r, limit.Set(0, 0, 0), nil)
