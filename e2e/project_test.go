@@ -64,7 +64,7 @@ func deadLetters(s *shop) {
 	s.put("x", 1, 2, 3)
 	s.says("pawl project status search -o json", `…"pending":0,"processing":0,"stuck":0,"failed":3…`, 0)
 	s.says(`pawl project replay search --class size -o json`, `{"matched":0,"replayed":0}`, 0)
-	s.says(`pawl project replay search --since 1h --until 2000-01-01 -o json`, `{"matched":0,"replayed":0}`, 0)
+	s.says(`pawl project replay search --since 2d --until 2000-01-01 -o json`, `{"matched":0,"replayed":0}`, 0)
 	s.says(`pawl project replay search --class mapping --doc 2 --dry-run -o json`, `{"matched":1,"replayed":0}`, 0)
 	// One that fails again opens the same row again.
 	id := s.one(`SELECT id FROM dead_letter_outbox WHERE doc_id = '2'`)

@@ -23,6 +23,7 @@ const (
 	Rate                 // float64, in events a second: 30/s, 20/m
 	Size                 // int64, in bytes: 5MiB, 64KiB
 	Choice               // string, one of Choices
+	Moment               // time.Time, of a flag only: 2026-11-22T10:00:00Z, or a duration ago such as 2d
 	URL                  // string; a secret part of it is never shown
 	StoreURL             // string: the URL of a store
 	Texts                // []string: a list; as a flag it may be repeated

@@ -17,6 +17,9 @@ func (s Section) Bool(name string) bool { return value[bool](s, name) }
 // Duration returns a Duration.
 func (s Section) Duration(name string) time.Duration { return value[time.Duration](s, name) }
 
+// Time returns a Moment; zero if it is not stated.
+func (s Section) Time(name string) time.Time { return value[time.Time](s, name) }
+
 // Texts returns a list of texts.
 func (s Section) Texts(name string) []string { return value[[]string](s, name) }
 

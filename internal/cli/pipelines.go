@@ -224,6 +224,10 @@ func readFlag(f *pipeline.Flag, text string) (any, error) {
 		return n, nil
 	case pipeline.Duration:
 		return flagOf(f.Name)(wire.ParseDuration(text))
+	case pipeline.Moment:
+		p := flag.Point{Back: true}
+		err := p.Set(text)
+		return flagOf(f.Name)(p.Time, err)
 	case pipeline.Rate:
 		return flagOf(f.Name)(config.ParseRate(text))
 	case pipeline.Size:

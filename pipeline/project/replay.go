@@ -18,47 +18,23 @@ import (
 func replayFlags() []pipeline.Flag {
 	return []pipeline.Flag{
 		{Name: "class", Type: pipeline.Choice, Choices: classes[:], Doc: "only of this `CLASS` of errors"},
-		{Name: "since", Doc: "only that died at or after `TIME`: 2026-11-22T10:00:00Z, or a duration ago such as 2h"},
-		{Name: "until", Doc: "only that died before `TIME`"},
+		{Name: "since", Type: pipeline.Moment,
+			Doc: "only that died at or after `TIME`: 2026-11-22T10:00:00Z, or a duration ago such as 2d"},
+		{Name: "until", Type: pipeline.Moment, Doc: "only that died before `TIME`"},
 		{Name: "doc", Doc: "only of the document with this `ID`"},
 		{Name: "keep-attempts", Type: pipeline.Bool, Doc: "keep the count of the attempts that they had"},
 		{Name: "rate", Type: pipeline.Rate, Doc: "at most this `RATE`, such as 100/s"},
 	}
 }
 
-// moment reads a time, or a duration ago.
-func moment(s string) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if d, err := time.ParseDuration(s); err == nil {
-		return time.Now().Add(-d), nil
-	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateTime, time.DateOnly} {
-		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, &pipeline.Error{Code: pipeline.ExitUsage, What: fmt.Sprintf("%q is not a time", s),
-		Next: "write 2026-11-22T10:00:00Z, or a duration ago such as 2h"}
-}
-
 func replayCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
-	since, err := moment(in.Flags.Text("since"))
-	if err != nil {
-		return err
-	}
-	until, err := moment(in.Flags.Text("until"))
-	if err != nil {
-		return err
-	}
-	f := store.DeadFilter{Topic: p.topic, Since: since, Until: until}
+	f := store.DeadFilter{Topic: p.topic, Since: in.Flags.Time("since"), Until: in.Flags.Time("until")}
 	if doc := in.Flags.Text("doc"); doc != "" {
 		f.Key = []byte(doc)
 	}
 	r := replay{projection: p, class: in.Flags.Text("class"), keep: in.Flags.Bool("keep-attempts"),
 		rate: in.Flags.Number("rate"), dry: in.DryRun, who: in.Who}
-	err = r.all(ctx, f)
+	err := r.all(ctx, f)
 	if r.replayed > 0 {
 		err = errors.Join(err, in.Audit(ctx, p.store, "project replay", p.projection, r.replayed,
 			fmt.Sprintf("%d of %d", r.replayed, r.matched)))
