@@ -44,7 +44,7 @@ type round struct {
 	Failed  []string       `json:"failed"`
 	Figures map[string]int `json:"figures"` // sums of what the tests counted, by its name
 	Said    []string       `json:"said"`    // their figures, as they print them
-	Why     []string       `json:"why"`     // the last lines of those that failed
+	Why     []string       `json:"why"`     // the first and the last lines of those that failed
 	lines   map[string][]string
 }
 
@@ -176,6 +176,9 @@ var (
 	judged  = regexp.MustCompile(`(lost|stuck|out of order|two live leases) (\d+)`)
 )
 
+// whyLines is how many lines of a test that failed are kept.
+const whyLines = 80
+
 func (r *round) take(e *event) {
 	switch {
 	case e.Action == "output":
@@ -188,7 +191,10 @@ func (r *round) take(e *event) {
 	case e.Action == "fail" && e.Test != "":
 		r.Failed = append(r.Failed, e.Test)
 		all := r.lines[e.Test]
-		r.Why = append(r.Why, all[max(0, len(all)-40):]...)
+		if len(all) > whyLines {
+			all = slices.Concat(all[:whyLines/2], []string{"…"}, all[len(all)-whyLines/2:])
+		}
+		r.Why = append(r.Why, all...)
 	case e.Action == "skip" && e.Test != "":
 		r.Failed = append(r.Failed, e.Test+" (skipped)")
 	}

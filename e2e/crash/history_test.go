@@ -88,14 +88,15 @@ func readHistory(nodes []*node) ([]*delivery, error) {
 // assemble matches a worker's verdicts with its starts.
 func assemble(lines []journal.Line, by *incarnation) ([]*delivery, error) {
 	var all []*delivery
-	open := map[string]*delivery{}
+	open, dying := map[string]*delivery{}, false
 	for _, l := range lines {
 		d := open[l.Token]
 		switch {
 		case l.What == journal.Up:
 			continue
 		case l.What == journal.Start:
-			d = &delivery{id: l.ID, key: l.Key, token: l.Token, attempt: l.Attempt, by: by, start: l.At}
+			d = &delivery{id: l.ID, key: l.Key, token: l.Token, attempt: l.Attempt, by: by, start: l.At,
+				orphan: dying} // others of its goroutines go on until the kernel has ended it
 			if err := json.Unmarshal([]byte(l.Body), &d.order); err != nil {
 				return nil, fmt.Errorf("body %q: %w", l.Body, err)
 			}
@@ -106,7 +107,7 @@ func assemble(lines []journal.Line, by *incarnation) ([]*delivery, error) {
 		case l.What == journal.End:
 			d.end, d.verdict = l.At, l.Verdict
 		case l.What == journal.Dying:
-			d.dying = l.At
+			d.dying, dying = l.At, true
 			for _, other := range all {
 				other.orphan = other != d && other.end == 0
 			}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/pawl-dev/pawl/e2e/worker/journal"
 )
 
 // story writes histories by hand: in milliseconds, with a message per number of
@@ -142,5 +144,18 @@ func TestJudgeFinds(t *testing.T) {
 		}, []string{overcount}},
 	} {
 		c.check(t)
+	}
+}
+
+// TestStartsOfADyingWorkerAreOrphans: a worker that has written down that it kills itself may begin another delivery
+// before the kernel has ended it. That is over with it.
+func TestStartsOfADyingWorkerAreOrphans(t *testing.T) {
+	line := func(what, token string) journal.Line {
+		return journal.Line{What: what, Token: token, ID: token, Key: token, Body: "{}"}
+	}
+	ds, err := assemble([]journal.Line{line(journal.Start, "a"), line(journal.Start, "b"), line(journal.Dying, "a"),
+		line(journal.Start, "c")}, &incarnation{})
+	if err != nil || len(ds) != 3 || ds[0].orphan || !ds[1].orphan || !ds[2].orphan {
+		t.Errorf("got %v, %v", ds, err)
 	}
 }
