@@ -109,6 +109,9 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return h.failed(ctx, err)
 	}
 	defer func() { _ = reply.Body.Close() }()
+	if reply.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
+		return verdict(reply, nil)
+	}
 	if reply.StatusCode/100 == 2 && h.config.Output != nil {
 		return h.output(ctx, d, reply)
 	}

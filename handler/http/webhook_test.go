@@ -204,6 +204,30 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
+// TestSwitchingProtocols: a service that makes something else of the connection does not keep the handler.
+func TestSwitchingProtocols(t *testing.T) {
+	over := make(chan struct{})
+	h := hook(t, Config{Timeout: 50 * time.Millisecond}, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		<-over
+	})
+	time.AfterFunc(5*time.Second, func() { close(over) })
+	began := time.Now()
+	err := h.Handle(t.Context(), delivery())
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err == nil || !strings.Contains(err.Error(), "101") || pawl.Describe(err).Kind != policy.KindService {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	var connections atomic.Int32
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

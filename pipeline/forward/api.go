@@ -95,6 +95,10 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		return c.unanswered(method, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return c.unanswered(method, err)

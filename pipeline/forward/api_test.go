@@ -3,6 +3,7 @@ package forward
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -38,6 +39,28 @@ func TestPausesThatAnAnswerAsksFor(t *testing.T) {
 		if e := cmp.Or(asAPI(err), &apiError{}); e.Code != http.StatusTooManyRequests || e.RetryAfter != c.want {
 			t.Errorf("%s, %q: %d, %v, want %v", c.value, c.header, e.Code, e.RetryAfter, c.want)
 		}
+	}
+}
+
+// A server that makes something else of the connection is refused at once: no time-out ends the reading of it.
+func TestSwitchingProtocols(t *testing.T) {
+	over := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = c.Close() }()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		<-over
+	}))
+	defer server.Close()
+	time.AfterFunc(5*time.Second, func() { close(over) })
+	began := time.Now()
+	err := newClient(server.URL, "1:t").call(t.Context(), 50*time.Millisecond, "getMe", struct{}{}, nil)
+	if took := time.Since(began); codeOf(err) != http.StatusSwitchingProtocols || took > 4*time.Second {
+		t.Errorf("%v after %v", err, took)
 	}
 }
 

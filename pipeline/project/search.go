@@ -139,6 +139,9 @@ func (s *search) callAs(ctx context.Context, id string, expect bool, method, pat
 		return fmt.Errorf("%w (request %s)", err, id)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
+		return refusal(res, nil, id)
+	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return fmt.Errorf("read the answer: %w (request %s)", err, id)

@@ -122,6 +122,11 @@ func (p *Provider) Validate(ctx context.Context) error {
 // do sends a request; where TLS fails, the error says why.
 func (p *Provider) do(r *http.Request) (*http.Response, error) {
 	resp, err := p.http.Do(r)
+	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
+		// its body is the connection, which no context ends
+		_ = resp.Body.Close()
+		resp.Body = http.NoBody
+	}
 	return resp, tlscause.Explain(err, tlscause.Advice{Name: "use a name that it states in base_url"})
 }
 
