@@ -3,6 +3,7 @@ package http
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -55,5 +56,20 @@ func TestAReplyHasItsTimeToTheEnd(t *testing.T) {
 	err := h.Handle(t.Context(), delivery())
 	if policy.FactsOf(err) != policy.Timeout || !strings.Contains(err.Error(), "no reply within 50ms") {
 		t.Errorf("it ends with %v", err)
+	}
+}
+
+// TestAConnectionThatIsNotMadeInTime is not taken for a reply that is late: it has a time of its own.
+func TestAConnectionThatIsNotMadeInTime(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Minute} {
+		h, err := New(Config{URL: "http://127.0.0.1:1", Timeout: timeout})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.client.Transport.(*http.Transport).DialContext = (&net.Dialer{Timeout: time.Nanosecond}).DialContext
+		err = h.Handle(t.Context(), delivery())
+		if policy.FactsOf(err)&policy.Connect == 0 || !strings.Contains(err.Error(), "dial tcp 127.0.0.1:1") {
+			t.Errorf("with a timeout of %v: %v, %v", timeout, err, policy.FactsOf(err))
+		}
 	}
 }

@@ -106,17 +106,17 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	}
 	reply, err := h.client.Do(h.request(bound, d))
 	if err != nil {
-		return h.failed(ctx, err)
+		return h.failed(ctx, bound, err)
 	}
 	defer func() { _ = reply.Body.Close() }()
 	if reply.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
 		return verdict(reply, nil)
 	}
 	if reply.StatusCode/100 == 2 && h.config.Output != nil {
-		return h.output(ctx, d, reply)
+		return h.output(ctx, bound, d, reply)
 	}
 	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
-		return h.worded(ctx, d, reply)
+		return h.worded(ctx, bound, d, reply)
 	}
 	said, err := io.ReadAll(io.LimitReader(reply.Body, maxReason))
 	if err == nil {
@@ -129,11 +129,11 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 }
 
 // output passes the body of a reply on.
-func (h *Hook) output(ctx context.Context, d *pawl.Delivery, reply *http.Response) error {
+func (h *Hook) output(ctx, bound context.Context, d *pawl.Delivery, reply *http.Response) error {
 	text, fits, err := readUpTo(maxOutput, reply)
 	switch {
 	case err != nil:
-		return h.failed(ctx, err)
+		return h.failed(ctx, bound, err)
 	case !fits:
 		return pawl.Permanent(pawl.OfKind(policy.KindService, fmt.Errorf("the reply has more than %d MiB", maxOutput>>20)))
 	}
@@ -151,10 +151,10 @@ func readUpTo(most int64, reply *http.Response) (text []byte, fits bool, err err
 }
 
 // worded reads the verdict that a reply states.
-func (h *Hook) worded(ctx context.Context, d *pawl.Delivery, reply *http.Response) error {
+func (h *Hook) worded(ctx, bound context.Context, d *pawl.Delivery, reply *http.Response) error {
 	text, fits, err := readUpTo(maxVerdict, reply)
 	if err != nil {
-		return h.failed(ctx, err)
+		return h.failed(ctx, bound, err)
 	}
 	if !fits {
 		return noVerdict(fmt.Errorf("it has more than %d MiB", maxVerdict>>20))
@@ -203,8 +203,8 @@ func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// failed says why there was no reply.
-func (h *Hook) failed(ctx context.Context, err error) error {
+// failed says why there was no reply to a request, whose context is bound.
+func (h *Hook) failed(ctx, bound context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -212,7 +212,7 @@ func (h *Hook) failed(ctx context.Context, err error) error {
 		err = e.Err // without the URL: it may hold what is secret
 	}
 	facts := policy.Facts(0)
-	if errors.Is(err, context.DeadlineExceeded) {
+	if bound.Err() != nil { // a connection that is not made in time has an error like that of a context
 		err, facts = fmt.Errorf("no reply within %v", h.config.Timeout), policy.Timeout
 	} else if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		facts = policy.Connect
