@@ -73,3 +73,25 @@ func TestAConnectionThatIsNotMadeInTime(t *testing.T) {
 		}
 	}
 }
+
+// TestABodyThatDoesNotEnd: the status is the verdict, however long the rest takes, and what came of it is the reason.
+func TestABodyThatDoesNotEnd(t *testing.T) {
+	for status, want := range map[int]string{200: "", 400: "400 Bad Request: no such room"} {
+		for _, timeout := range []time.Duration{400 * time.Millisecond, time.Minute} {
+			h := hook(t, Config{Timeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, "no such room")
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})
+			began := time.Now()
+			err := h.Handle(t.Context(), delivery())
+			if took := time.Since(began); took > min(timeout*3/4, 10*time.Second) {
+				t.Errorf("%d within %v: it took %v", status, timeout, took)
+			}
+			if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
+				t.Errorf("%d within %v: %s", status, timeout, got)
+			}
+		}
+	}
+}

@@ -49,6 +49,9 @@ const (
 // package wire: beside ack it can emit and hold.
 const ContentVerdict = "application/vnd.pawl.verdict+json"
 
+// maxPatience is how long the rest of a reply is waited for at most whose status is the verdict.
+const maxPatience = 2 * time.Second
+
 const dialTimeout = 10 * time.Second
 
 // maxIdle is far more than there are requests at once: each keeps its connection.
@@ -98,11 +101,12 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	bound := ctx
+	bound, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if h.config.Timeout > 0 {
-		var cancel context.CancelFunc
-		bound, cancel = context.WithTimeout(ctx, h.config.Timeout)
-		defer cancel()
+		var ended context.CancelFunc
+		bound, ended = context.WithTimeout(bound, h.config.Timeout)
+		defer ended()
 	}
 	reply, err := h.client.Do(h.request(bound, d))
 	if err != nil {
@@ -118,14 +122,21 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
 		return h.worded(ctx, bound, d, reply)
 	}
+	defer time.AfterFunc(patience(bound), cancel).Stop()
 	said, err := io.ReadAll(io.LimitReader(reply.Body, maxReason))
 	if err == nil {
-		_, err = io.CopyN(io.Discard, reply.Body, maxDrained)
-	}
-	if err != nil && !errors.Is(err, io.EOF) && reply.StatusCode/100 != 2 {
-		said = nil // the status is reason enough
+		_, _ = io.CopyN(io.Discard, reply.Body, maxDrained)
 	}
 	return verdict(reply, said)
+}
+
+// patience is how long the rest of a reply is waited for whose status is the verdict, so that it comes in time.
+func patience(bound context.Context) time.Duration {
+	ends, ok := bound.Deadline()
+	if !ok {
+		return maxPatience
+	}
+	return min(time.Until(ends)/2, maxPatience)
 }
 
 // output passes the body of a reply on.
