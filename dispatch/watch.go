@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -50,11 +51,11 @@ func endAll(endings []ending) {
 	}
 }
 
-// abandonment is a call that was given up, with the runs it was at: its handler
+// abandonment is a call that was given up, with the parts it was at: its handler
 // may return at any time, and the call then forgets them.
 type abandonment struct {
-	call *call
-	runs []*run
+	call  *call
+	parts []part
 }
 
 // watchLoop enforces times: leases that run out, deadlines, handlers that do not
@@ -225,7 +226,7 @@ func (d *watcher) tooSlow(t *topic, now time.Duration) {
 // from now on, and its lanes stay closed here until it returns. The caller holds mu.
 func (d *watcher) abandon(c *call) abandonment {
 	t := c.parts[0].run.topic
-	a := abandonment{call: c}
+	a := abandonment{call: c, parts: slices.Clone(c.parts)}
 	c.abandoned = true
 	t.vacate(c)
 	d.throttle.exit(t, c, limit.Refused, 0, d.engine.now())
@@ -233,7 +234,6 @@ func (d *watcher) abandon(c *call) abandonment {
 	t.zombies++
 	d.zombies++
 	for _, p := range c.parts {
-		a.runs = append(a.runs, p.run)
 		d.close(p.run)
 		p.run.call = nil
 		if p.run.lost {
@@ -249,7 +249,8 @@ func (d *watcher) abandon(c *call) abandonment {
 // released if the process is about to stop. The handler may still be at the
 // delivery; only what it may not change is read.
 func (d *watcher) settleAbandoned(a abandonment) {
-	for _, r := range a.runs {
+	for _, p := range a.parts {
+		r := p.run
 		d.mu.Lock()
 		if r.state == running && r.lost {
 			d.settler.drop(r)
@@ -261,7 +262,9 @@ func (d *watcher) settleAbandoned(a abandonment) {
 		}
 		was := r.current()
 		about := pawl.Message{ID: was.ID, Topic: was.Topic, Headers: a.call.trace}
-		del := pawl.Delivery{Message: about, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues}
+		rebind(&about, p.bounds)
+		del := pawl.Delivery{Message: about, Token: was.Token, Attempt: was.Attempt, Rescues: was.Rescues,
+			Deadline: was.Deadline}
 		res := entry{outcome: outcome{given: true}}
 		d.runner.judge(&res, a.call, &del, errAbandoned, now-a.call.started)
 		if res.settlement.Verdict == store.Release {

@@ -17,17 +17,19 @@ type worker struct {
 	d    *Dispatcher
 	t    *topic
 	wake chan struct{}
-	slab []call           // the next calls, made many at a time
-	call *call            // the one that runs
-	ds   []*pawl.Delivery // copies, for a batch handler
-	was  []*pawl.Delivery // what the store returned, of which handlers get copies
+	slab []call              // the next calls, made many at a time
+	call *call               // the one that runs
+	ds   []*pawl.Delivery    // copies, for a batch handler
+	was  []*pawl.Delivery    // what the store returned, of which handlers get copies
+	own  []map[string]string // their bounds
 	now  time.Duration
 }
 
-// part is what a call has of one run: its next n messages.
+// part is what a call has of one run: its next n messages, and the bounds of the first.
 type part struct {
-	run *run
-	n   int
+	run    *run
+	n      int
+	bounds map[string]string
 }
 
 // wakeWorker makes sure that a worker takes the best run of a topic, if it may be
@@ -192,7 +194,7 @@ func (w *worker) begin(r *run) *call {
 	c := &w.slab[0]
 	w.slab = w.slab[1:]
 	c.d, c.started, c.hard, c.critical, c.claimed = w.d, w.now, r.hard, r.critical, r.claim.sent
-	c.one[0] = part{r, 1}
+	c.one[0] = part{run: r, n: 1}
 	c.parts = c.one[:]
 	c.keys = w.t.keys(r)
 	r.call, w.call = c, c
@@ -204,7 +206,8 @@ func (w *worker) begin(r *run) *call {
 	own := *was // the handler may write to its copy
 	c.delivery = &own
 	w.d.limitTime(c, r, &own)
-	w.was = append(w.was[:0], was)
+	c.one[0].bounds = boundsOf(&own.Message)
+	w.was, w.own = append(w.was[:0], was), append(w.own[:0], c.one[0].bounds)
 	if !w.t.quick() {
 		// What came with one claim lies in one piece of memory. A slow message
 		// must not keep all the others alive.
@@ -240,19 +243,22 @@ func (w *worker) gather(c *call, first *run) {
 		}
 		most = min(most, t.fits(r))
 		add := min(len(r.ds)-r.at, most-n)
-		c.parts = append(c.parts, part{r, add})
+		c.parts = append(c.parts, part{run: r, n: add})
 		c.hard = min(c.hard, r.hard)
 		r.call = c
 		n += add
 	}
 	t.refill()
-	w.ds, w.was = w.ds[:0], w.was[:0]
-	for _, p := range c.parts {
+	w.ds, w.was, w.own = w.ds[:0], w.was[:0], w.own[:0]
+	for k := range c.parts {
+		p := &c.parts[k]
 		own := slices.Clone(p.run.ds[p.run.at:][:p.n])
 		for i := range own {
 			w.d.limitTime(c, p.run, &own[i])
 			w.ds, w.was = append(w.ds, &own[i]), append(w.was, &p.run.ds[p.run.at+i])
+			w.own = append(w.own, boundsOf(&own[i].Message))
 		}
+		p.bounds = w.own[len(w.own)-len(own)]
 	}
 }
 
@@ -273,7 +279,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	var one [1]entry
 	results := one[:1]
 	if t.Batch == nil {
-		asClaimed(c.delivery, w.was[0])
+		asClaimed(c.delivery, w.was[0], w.own[0])
 		d.judge(&results[0], c, c.delivery, err, ran)
 	} else {
 		ran /= time.Duration(len(w.ds))
@@ -283,7 +289,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 		}
 		results = make([]entry, len(w.ds))
 		for i, del := range w.ds {
-			asClaimed(del, w.was[i])
+			asClaimed(del, w.was[i], w.own[i])
 			d.judge(&results[i], c, del, verdictOf(err, verdicts, i), ran)
 		}
 	}
@@ -295,6 +301,7 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 	c.returned()
 	clear(w.ds)
 	clear(w.was)
+	clear(w.own)
 	w.stock() // not with mu held
 	d.mu.Lock()
 	w.call, c.over = nil, true
@@ -316,10 +323,11 @@ func (w *worker) conclude(err error, verdicts []error) bool {
 }
 
 // asClaimed takes back what a handler wrote to its copy of a delivery, but for body and
-// headers, which nothing here is decided by.
-func asClaimed(own, was *pawl.Delivery) {
+// those headers which nothing here is decided by.
+func asClaimed(own, was *pawl.Delivery, bounds map[string]string) {
 	m := was.Message
 	m.Body, m.Headers = own.Body, own.Headers
+	rebind(&m, bounds)
 	own.Message, own.Token, own.Attempt, own.Rescues = m, was.Token, was.Attempt, was.Rescues
 	own.Replays, own.Throttles, own.ThrottledFor = was.Replays, was.Throttles, was.ThrottledFor
 	own.EnqueuedAt, own.Waited = was.EnqueuedAt, was.Waited
