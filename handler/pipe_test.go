@@ -341,6 +341,25 @@ func TestPipeFailsWhileAProgramDoesNotStartAnyMore(t *testing.T) {
 	}
 }
 
+// What a program that does not start has left is for the others, which have nothing to do.
+func TestPipeOneProgramThatDoesNotStartHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	lock := filepath.Join(t.TempDir(), "lock")
+	p := startPipe(t, pipe.Config{Children: 2, InFlight: 1, Command: "mkdir " + lock +
+		" 2>/dev/null || { sleep 0.1; echo another one runs >&2; exit 1; }; " + worker("echo")})
+	if err := p.Handle(t.Context(), message("m", "x")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for n := range 100 {
+		if err := errors.Join(handle(ctx, p, "x", "x")...); err != nil {
+			t.Fatalf("%d: %v", n, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 func TestPipeClosesChildrenThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	l := newLauncher(t)

@@ -221,6 +221,13 @@ func (c *child) feed() {
 	}
 }
 
+// feed gives what waits to all children that can take it.
+func (p *Pipe) feed() {
+	for _, c := range p.children {
+		c.feed()
+	}
+}
+
 // kill kills the child; the first cause counts.
 func (c *child) kill(cause error) {
 	if c.up && c.cause == nil {
@@ -326,6 +333,7 @@ func (p *Pipe) regive(c *child, touched, untouched []*call) {
 	for _, k := range untouched {
 		p.enqueue(k)
 	}
+	p.feed()
 	if p.closed || p.reason != nil {
 		for _, k := range slices.Concat(c.suspects, p.queue) {
 			k.finish(outcome{err: handler.HandBack("the worker ended")})
