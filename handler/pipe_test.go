@@ -185,6 +185,33 @@ func TestPipeWithoutStdout(t *testing.T) {
 	}
 }
 
+// A program that closes its stdin may answer what it has read. It gets nothing more, and what it was given meanwhile is
+// for the next one.
+func TestPipeWithoutStdin(t *testing.T) {
+	t.Parallel()
+	for _, took := range []string{"0s", "3s"} {
+		p := startPipe(t, pipe.Config{Command: worker("echo"), InFlight: 2})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var first error
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			first = p.Handle(ctx, message("m", "do deaf "+took))
+		}()
+		time.Sleep(100 * time.Millisecond)
+		if err := p.Handle(ctx, message("m", "x")); err != nil {
+			t.Errorf("what it did not read: %v", err)
+		}
+		if <-done; first != nil {
+			t.Errorf("what it answered %v later: %v", took, first)
+		}
+		if s := p.Stats(); s.Killed != 1 || s.Regiven != 0 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
 // slowly is a terminal that takes its time.
 type slowly struct{}
 

@@ -98,6 +98,13 @@ func (w *pipeWorker) do(what string, l line, n int) {
 		_ = w.out.Flush()
 		_ = os.Stdout.Close()
 		time.Sleep(time.Hour)
+	case "deaf": // what it gets is the last that it reads; it answers in the given time
+		_ = os.Stdin.Close()
+		d, _ := time.ParseDuration(argument)
+		time.Sleep(d)
+		w.say(l, `"ack"`, "")
+		_ = w.out.Flush()
+		time.Sleep(time.Hour)
 	case "flood":
 		junk := strings.Repeat("x", 1<<20)
 		for {

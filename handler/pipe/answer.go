@@ -272,6 +272,9 @@ func (p *Pipe) inspect(now time.Time) {
 				c.kill(errStalled)
 			}
 		}
+		if c.useless(now) {
+			c.kill(errDeaf)
+		}
 		c.suspects = p.dismiss(c.suspects, now)
 	}
 	p.queue = p.dismiss(p.queue, now)

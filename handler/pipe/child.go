@@ -20,9 +20,11 @@ var (
 	errCancelled = errors.New("a delivery's time is over")
 	errStalled   = errors.New("it does not answer")
 	errMute      = errors.New("it closed its stdout, so it cannot answer")
+	errDeaf      = errors.New("it closed its stdin, so it gets no deliveries")
 )
 
-// muteWait is how long a program may live on without stdout, as many close it at their end.
+// muteWait is how long a program may live on without stdout, or without stdin when it holds nothing, as many close
+// them at their end.
 const muteWait = 2 * time.Second
 
 // child is one of the programs of a pipe, through all its starts. It is guarded
@@ -42,6 +44,9 @@ type child struct {
 	sent     int64            // bytes that went into out since the start
 	answers  int              // since the start
 	wake     chan struct{}    // something is to be written, or stdin to be closed
+	deaf     bool             // it has closed its stdin
+	deafRead int64            // how much it had read by then
+	deafAt   time.Time        // when it last held something that it may answer, since then
 }
 
 // live starts the program again and again until the pipe is closed.
@@ -158,7 +163,7 @@ func (c *child) rise(program *process.Process) {
 	p := c.pipe
 	p.mu.Lock()
 	c.up, c.process, c.began, c.cause = true, program, time.Now(), nil
-	c.out, c.sent, c.answers = c.out[:0], 0, 0
+	c.out, c.sent, c.answers, c.deaf = c.out[:0], 0, 0, false
 	c.window.restart()
 	c.feed()
 	up := p.up
@@ -176,9 +181,12 @@ func (c *child) lower() {
 	c.signal()
 }
 
+// ready reports whether c gets deliveries.
+func (c *child) ready() bool { return c.up && c.cause == nil && !c.deaf }
+
 // fits reports whether c can take k now.
 func (c *child) fits(k *call) bool {
-	return c.up && c.cause == nil && len(c.suspects) == 0 && len(c.held) < c.window.size &&
+	return c.ready() && len(c.suspects) == 0 && len(c.held) < c.window.size &&
 		(len(c.held) == 0 || c.bytes+len(k.line) <= maxHeldBytes)
 }
 
@@ -201,7 +209,7 @@ func (c *child) signal() {
 
 // feed gives the child what it can take: suspects one by one, else what waits.
 func (c *child) feed() {
-	if !c.up || c.cause != nil {
+	if !c.ready() {
 		return
 	}
 	if len(c.suspects) > 0 {
@@ -251,6 +259,7 @@ func (c *child) write(stdin *os.File) (n int64) {
 			m, err := stdin.Write(b)
 			n += int64(m)
 			if err != nil {
+				c.shut(n - int64(process.Unread(stdin)))
 				return n
 			}
 			if spare = b; cap(spare) > maxHeldBytes {
@@ -271,6 +280,35 @@ func (c *child) write(stdin *os.File) (n int64) {
 		time.AfterFunc(c.pipe.config.CloseWait, program.End) // it is asked to end, and then killed
 	}
 	return n
+}
+
+// shut takes note that the program has closed its stdin: it gets nothing more, and others get what it has not read. It
+// may answer the rest, and end; one that lives on is killed.
+func (c *child) shut(read int64) {
+	p := c.pipe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !c.ready() {
+		return
+	}
+	c.deaf, c.deafRead, c.deafAt = true, read, time.Now()
+	for _, k := range c.inOrder() {
+		if k.begin >= read {
+			c.drop(k)
+			p.enqueue(k)
+		}
+	}
+	p.feed()
+}
+
+// useless reports whether a program has been without stdin for too long with nothing that it could answer.
+func (c *child) useless(now time.Time) bool {
+	for _, k := range c.held {
+		if k.begin+int64(len(k.line))-1 <= c.deafRead { // the end of the line may be missing
+			c.deafAt = now
+		}
+	}
+	return c.deaf && now.Sub(c.deafAt) > muteWait
 }
 
 // fall settles what the child held when it ended. read is how much of what it was
@@ -392,7 +430,7 @@ func (p *Pipe) restarts(c *child, e ending, pause time.Duration) bool {
 // program that has worked may leave when there is nothing to do.
 func (p *Pipe) count(e ending) bool {
 	idle := e.voluntary && e.held == 0 && p.answered
-	if !e.unread || e.cause != nil || idle {
+	if !e.unread || e.cause != nil && e.cause != errDeaf || idle {
 		return false
 	}
 	p.unready++

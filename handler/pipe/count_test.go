@@ -20,6 +20,7 @@ func TestPipeCountsStartsThatCameToNothing(t *testing.T) {
 		"it leaves with nothing to do":        {ending{unread: true, voluntary: true}, false},
 		"it has read something":               {ending{held: 1}, false},
 		"it was killed":                       {ending{unread: true, held: 1, cause: errCancelled}, false},
+		"it was killed without stdin":         {ending{unread: true, cause: errDeaf}, true},
 	} {
 		p := &Pipe{config: Config{Logger: slog.New(slog.DiscardHandler)}, broken: make(chan struct{}), answered: true}
 		for n := 1; n <= startsToGiveUp; n++ {

@@ -294,7 +294,7 @@ func (p *Pipe) Room() (lanes, worth, run int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.children {
-		if c.up {
+		if c.ready() {
 			lanes += c.window.size + c.window.within(atHand)
 			worth += c.window.within(quick)
 		}
@@ -310,7 +310,7 @@ func (p *Pipe) free() (lanes int) {
 	lanes = -len(p.queue)
 	for _, c := range p.children {
 		lanes -= len(c.held) + len(c.suspects)
-		if c.up {
+		if c.ready() {
 			lanes += c.window.size + c.window.within(atHand)
 		}
 	}
