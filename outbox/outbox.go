@@ -40,18 +40,34 @@ type Change struct {
 	TraceID string
 }
 
-// most is how many changes one statement inserts: SQLite takes at most 32,766 parameters, and a plan is made
-// for each length.
-const most = 500
+// most is how many changes one statement of a transaction inserts, as a plan is made for each length. mostAlone is how
+// many a statement by itself does: SQLite takes seconds for the parameters of 5,000.
+const (
+	most      = 500
+	mostAlone = 1000
+)
 
 const columns = 6
 
 // Insert inserts changes in tx, which is an *sql.Tx, an *sql.Conn or an *sql.DB, or a transaction, connection
-// or pool of pgx. All of them are inserted, or none and the error says why.
+// or pool of pgx. All of them are inserted, or none and the error says why. For that, an *sql.DB or a pool gets a
+// transaction where there are many changes, and a connection, which may be in one, takes 1,000 at most.
 func Insert(ctx context.Context, tx any, changes ...Change) error {
 	exec, err := execOf(tx)
 	if err != nil {
 		return err
+	}
+	chunk := most
+	if len(changes) > most {
+		if begin := beginOf(tx); begin != nil {
+			return within(ctx, begin, changes)
+		}
+		if isConn(tx) {
+			if chunk = mostAlone; len(changes) > chunk {
+				return fmt.Errorf("outbox: %d changes; a connection takes %d at once, more need a transaction",
+					len(changes), chunk)
+			}
+		}
 	}
 	var args []any
 	for i := range changes {
@@ -60,13 +76,75 @@ func Insert(ctx context.Context, tx any, changes ...Change) error {
 		}
 	}
 	for len(args) > 0 {
-		n := min(len(args), most*columns)
+		n := min(len(args), chunk*columns)
 		if err := exec(ctx, statement(n/columns), args[:n]); err != nil {
 			return fmt.Errorf("outbox: insert: %w", err)
 		}
 		args = args[n:]
 	}
 	return nil
+}
+
+// beginFunc begins a transaction, and returns what commits it and what rolls it back.
+type beginFunc func(ctx context.Context) (tx any, commit, rollback func() error, err error)
+
+// within inserts changes in a transaction of its own.
+func within(ctx context.Context, begin beginFunc, changes []Change) error {
+	tx, commit, rollback, err := begin(ctx)
+	if err != nil {
+		return fmt.Errorf("outbox: begin a transaction: %w", err)
+	}
+	defer func() { _ = rollback() }() // after the commit it does nothing
+	if err := Insert(ctx, tx, changes...); err != nil {
+		return err
+	}
+	if err := commit(); err != nil {
+		return fmt.Errorf("outbox: commit: %w", err)
+	}
+	return nil
+}
+
+// beginOf finds how a database or a pool begins a transaction; nil: it is something else. A pool of pgx is known by its
+// method Acquire.
+func beginOf(db any) beginFunc {
+	if db, ok := db.(*sql.DB); ok {
+		return func(ctx context.Context) (any, func() error, func() error, error) {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			return tx, tx.Commit, tx.Rollback, nil
+		}
+	}
+	begin := reflect.ValueOf(db).MethodByName("Begin")
+	if !begin.IsValid() || !reflect.ValueOf(db).MethodByName("Acquire").IsValid() || begin.Type().NumIn() != 1 ||
+		begin.Type().NumOut() != 2 || begin.Type().In(0) != reflect.TypeFor[context.Context]() {
+		return nil
+	}
+	return func(ctx context.Context) (any, func() error, func() error, error) {
+		out := begin.Call([]reflect.Value{reflect.ValueOf(ctx)})
+		if err, _ := out[1].Interface().(error); err != nil {
+			return nil, nil, nil, err
+		}
+		tx, ok := out[0].Interface().(interface {
+			Commit(ctx context.Context) error
+			Rollback(ctx context.Context) error
+		})
+		if !ok {
+			return nil, nil, nil, errTx
+		}
+		return tx, func() error { return tx.Commit(ctx) },
+			func() error { return tx.Rollback(context.WithoutCancel(ctx)) }, nil
+	}
+}
+
+// isConn reports whether tx is a connection, of database/sql or, by their methods, of pgx or its pool.
+func isConn(tx any) bool {
+	if _, ok := tx.(*sql.Conn); ok {
+		return true
+	}
+	v := reflect.ValueOf(tx)
+	return v.MethodByName("IsClosed").IsValid() || v.MethodByName("Release").IsValid()
 }
 
 func (c *Change) appendTo(args []any) ([]any, error) {
