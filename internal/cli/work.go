@@ -19,6 +19,7 @@ import (
 	"github.com/pawl-dev/pawl/handler/pipe"
 	"github.com/pawl-dev/pawl/internal/cli/flag"
 	"github.com/pawl-dev/pawl/internal/cli/manual"
+	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/internal/serve"
 	"github.com/pawl-dev/pawl/store"
@@ -136,6 +137,8 @@ func (s *session) workConfig(topics []string, f *workFlags) (serve.WorkConfig, e
 			"--in-flight is %d; at most %d is possible", f.inFlight, pipe.MaxInFlight)
 	case time.Duration(f.lease) < 20*time.Millisecond || time.Duration(f.lease) > store.MaxLease:
 		return bad("use a duration from 20ms to 24h", "--lease is %v", time.Duration(f.lease))
+	case f.limit.Text != "" && (f.limit.PerSecond < config.LeastRate || f.limit.PerSecond > config.MostRate):
+		return bad("use a rate from 1/10000s to 1000000/s, or leave it out for no limit", "--limit is %s", f.limit.Text)
 	case f.inFlight > 0 && f.pipe == "":
 		return bad("leave it out", "--in-flight needs --pipe")
 	}
