@@ -320,6 +320,9 @@ func checkFilled(s string) (why, hint string) {
 	if strings.TrimSpace(s) == "" {
 		return "is empty", ""
 	}
+	if strings.ContainsRune(s, 0) {
+		return "holds a NUL, which neither a program nor the name of a file can have", ""
+	}
 	return "", ""
 }
 

@@ -67,6 +67,13 @@ policy:
 
 func TestEveryFaultIsReportedAtItsPlace(t *testing.T) { faults(t, faulty) }
 
+func TestACommandWithANUL(t *testing.T) {
+	faults(t, `topics:
+  a: {handler: exec, command: "true\0"} # 31 topics.a.command: holds a NUL
+  b: {handler: pipe, command: "\0"}     # 31 topics.b.command: holds a NUL
+`)
+}
+
 // TestATopicOfTheStoreItself is refused before anything runs, at the place of its name.
 func TestATopicOfTheStoreItself(t *testing.T) {
 	taken := func(url, topic string) (why, hint string) {
