@@ -59,6 +59,16 @@ func TestAReplyHasItsTimeToTheEnd(t *testing.T) {
 	}
 }
 
+// TestNew: what no request can be made of is refused at once, not with each delivery, and without its password.
+func TestNew(t *testing.T) {
+	for _, c := range []Config{{}, {URL: "example.com/hooks"}, {URL: "ftp://u:secret@example.com/"}, {URL: "http://"},
+		{URL: "http://:80/"}, {URL: "/hooks"}, {URL: "http://u:secret%zz@h/"}, {URL: "http://h/", Method: "PO ST"}} {
+		if _, err := New(c); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
 // TestAConnectionThatIsNotMadeInTime is not taken for a reply that is late: it has a time of its own.
 func TestAConnectionThatIsNotMadeInTime(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Minute} {

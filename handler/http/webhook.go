@@ -73,9 +73,15 @@ func New(c Config) (*Hook, error) {
 	if err != nil {
 		return nil, errors.New("the URL cannot be read") // err quotes it, with the password
 	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, errors.New("the URL must begin with http:// or https:// and have a host")
+	}
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Method == "" {
 		c.Method = http.MethodPost
+	}
+	if _, err := http.NewRequest(c.Method, "/", nil); err != nil {
+		return nil, fmt.Errorf("the method %.40q is not valid", c.Method)
 	}
 	h := &Hook{config: c, url: u, fixed: http.Header{"User-Agent": {"pawl"}}}
 	for name, value := range c.Headers {
