@@ -318,6 +318,7 @@ func TestRefused(t *testing.T) {
 		errOf(flags.Put(t.Context(), "a", "", -2)),
 		errOf(flags.Put(t.Context(), "a", strings.Repeat("x", store.MaxStateValue), 0)),
 		errOf(New[int](s, "a/b", Config{})),
+		errOf(New[int](s, "a", Config{Every: -1})), errOf(New[int](s, "a", Config{Refresh: -1})),
 	} {
 		if err == nil || errors.Is(err, store.ErrConflict) {
 			t.Errorf("not refused: %v", err)

@@ -72,6 +72,9 @@ func New[T any](s store.Store, topic string, c Config) (*Topic[T], error) {
 	if !ok {
 		return nil, &store.Error{Op: "state " + topic, Code: store.ErrUnsupported}
 	}
+	if c.Every < 0 || c.Refresh < 0 {
+		return nil, pawl.Invalid("config", "reads every %v, and all every %v; neither is negative", c.Every, c.Refresh)
+	}
 	c.Writer = cmp.Or(c.Writer, pawl.NewID())
 	c.Every, c.Refresh = cmp.Or(c.Every, look), min(cmp.Or(c.Refresh, refresh), refresh)
 	if c.Logger == nil {
