@@ -181,6 +181,7 @@ func (l *Launcher) Close() {
 		l.guard = nil
 	}
 	if l.watch != nil {
+		resume(l.watch.Process) // somebody may have stopped it
 		_ = l.watch.Wait()
 	}
 }

@@ -18,6 +18,8 @@ func ownGroup(*exec.Cmd, bool) {}
 
 func signalGroup(p *os.Process, _ os.Signal) { _ = p.Kill() }
 
+func resume(*os.Process) {}
+
 // Describe says how a program ended.
 func Describe(state *os.ProcessState) string {
 	if state == nil {

@@ -22,6 +22,9 @@ func signalGroup(p *os.Process, sig os.Signal) {
 	_ = syscall.Kill(-p.Pid, sig.(syscall.Signal))
 }
 
+// resume lets a process go on that was stopped.
+func resume(p *os.Process) { _ = p.Signal(syscall.SIGCONT) }
+
 // Describe says how a program ended.
 func Describe(state *os.ProcessState) string {
 	if state == nil {
