@@ -59,6 +59,22 @@ func TestAReplyHasItsTimeToTheEnd(t *testing.T) {
 	}
 }
 
+// TestAVerdictIsNotOverlooked, however its type is written: it would be an ack.
+func TestAVerdictIsNotOverlooked(t *testing.T) {
+	for _, types := range [][]string{
+		{ContentVerdict}, {strings.ToUpper(ContentVerdict)}, {ContentVerdict + " ; charset"}, {ContentVerdict + ";;"},
+		{ContentVerdict + "; charset=utf-8; charset=UTF-8"}, {ContentVerdict + `; a="b`}, {"text/html", ContentVerdict},
+	} {
+		h := hook(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = types
+			_, _ = io.WriteString(w, `{"verdict":"retry","reason":"not yet"}`)
+		})
+		if err := h.Handle(t.Context(), delivery()); err == nil || err.Error() != "not yet" {
+			t.Errorf("%q: %v", types, err)
+		}
+	}
+}
+
 // TestNew: what no request can be made of is refused at once, not with each delivery, and without its password.
 func TestNew(t *testing.T) {
 	for _, c := range []Config{{}, {URL: "example.com/hooks"}, {URL: "ftp://u:secret@example.com/"}, {URL: "http://"},

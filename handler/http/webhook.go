@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +126,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if reply.StatusCode/100 == 2 && h.config.Output != nil {
 		return h.output(ctx, bound, d, reply)
 	}
-	if reply.StatusCode/100 == 2 && isVerdict(reply.Header.Get("Content-Type")) {
+	if reply.StatusCode/100 == 2 && isVerdict(reply.Header) {
 		return h.worded(ctx, bound, d, reply)
 	}
 	defer time.AfterFunc(patience(bound), cancel).Stop()
@@ -191,10 +192,13 @@ func noVerdict(why error) error {
 	return pawl.OfKind(policy.KindService, fmt.Errorf("the reply is not a verdict: %w", why))
 }
 
-// isVerdict reports whether a reply says that it states a verdict.
-func isVerdict(contentType string) bool {
-	media, _, _ := mime.ParseMediaType(contentType)
-	return media == ContentVerdict
+// isVerdict reports whether a reply says that it states a verdict, whatever parameters and other types stand beside it:
+// one that is overlooked is an ack.
+func isVerdict(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Content-Type"), func(value string) bool {
+		media, _, _ := strings.Cut(value, ";")
+		return strings.EqualFold(strings.TrimSpace(media), ContentVerdict)
+	})
 }
 
 func (h *Hook) request(ctx context.Context, d *pawl.Delivery) *http.Request {
