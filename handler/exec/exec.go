@@ -96,7 +96,7 @@ func (e *Handler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	cmd.Env = e.environ(ctx, d)
 	streams, err := process.OpenStreams(cmd, len(d.Body) > 0)
 	if err != nil {
-		return pawl.OfKind(policy.KindCommand, fmt.Errorf("start the program: %w", err))
+		return startError(err)
 	}
 	p, err := e.config.Launcher.Start(cmd)
 	streams.Started()
@@ -139,8 +139,13 @@ func verdict(code int, reason string) error {
 	}
 }
 
-// startError is permanent where it is about this message.
+// startError is permanent where it is about this message, and gives it back where it is about this machine, of which no
+// message can help that it has no files, processes or memory left.
 func startError(err error) error {
+	short := func(of error) bool { return errors.Is(err, of) }
+	if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM}, short) {
+		return pawl.Release(releaseFor, "start the program: "+err.Error())
+	}
 	if errors.Is(err, syscall.E2BIG) {
 		return pawl.Permanent(pawl.OfKind(pawl.KindDecode,
 			errors.New("the headers do not fit into an environment; use --pipe")))

@@ -1,14 +1,19 @@
 package http
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
 )
 
@@ -81,6 +86,24 @@ func TestNew(t *testing.T) {
 		{URL: "http://:80/"}, {URL: "/hooks"}, {URL: "http://u:secret%zz@h/"}, {URL: "http://h/", Method: "PO ST"}} {
 		if _, err := New(c); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestWhatTheMachineLacks is no failure of a message: it is given back.
+func TestWhatTheMachineLacks(t *testing.T) {
+	for _, why := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		h, err := New(Config{URL: "http://127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.client.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("socket", why)}
+		}
+		err = h.Handle(t.Context(), delivery())
+		r, ok := errors.AsType[*pawl.ReleaseError](err)
+		if !ok || r.After != leastPause || !strings.Contains(r.Reason, why.Error()) {
+			t.Errorf("%v: %#v", why, err)
 		}
 	}
 }

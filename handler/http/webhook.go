@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -231,6 +232,10 @@ func (h *Hook) failed(ctx, bound context.Context, err error) error {
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL: it may hold what is secret
+	}
+	short := func(of error) bool { return errors.Is(err, of) }
+	if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, short) {
+		return pawl.Release(leastPause, err.Error()) // this machine lacks it, of which no message can help
 	}
 	facts := policy.Facts(0)
 	if bound.Err() != nil { // a connection that is not made in time has an error like that of a context
