@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,4 +90,33 @@ func TestReasonOfAHandlerThatIsGivenUp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// In a batch that the time limit of one message ends, the reason of the others says so.
+func TestReasonInABatchThatATimeLimitEnds(t *testing.T) {
+	bubble(t, func(r *rig) {
+		m := numbered("a", 3)
+		m[1].LimitTime(time.Second)
+		m[2].LimitTime(5 * time.Second)
+		for i := range m {
+			m[i].RetryUpTo(1)
+		}
+		r.append(m...)
+		c := one(1, nil)
+		c.Topics[0].Handler = nil
+		c.Topics[0].Batch = pawl.BatchHandlerFunc(func(ctx context.Context, ds []*pawl.Delivery) []error {
+			<-ctx.Done()
+			return slices.Repeat([]error{context.Cause(ctx)}, len(ds))
+		})
+		c.Topics[0].Settings.Deadline = 10 * time.Second
+		r.run(c)
+		time.Sleep(time.Minute)
+		for id, want := range map[string]string{"a-0": "by the time limit of a message in its batch of 1s",
+			"a-1": "by the time limit of the message of 1s", "a-2": "by the time limit of a message in its batch of 1s"} {
+			got, err := r.mem.Get(t.Context(), id)
+			if err != nil || !strings.Contains(got.Reason, want) {
+				t.Errorf("%s: %q, %v, want %q", id, got.Reason, err, want)
+			}
+		}
+	})
 }

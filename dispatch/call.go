@@ -17,6 +17,7 @@ type call struct {
 	d        *Dispatcher
 	delivery *pawl.Delivery // nil: a batch, or it has returned
 	hard     time.Duration
+	limit    time.Duration // the time limit of a message, if that ends it
 	started  time.Duration
 	claimed  time.Duration // when the claim was sent
 	critical bool

@@ -136,11 +136,14 @@ func (d *runner) decideOn(res *entry, c *call, del *pawl.Delivery, err error, ra
 		return
 	case pawl.ErrDeadline:
 		bound, of := "in time before the topic's deadline", del.Deadline
-		if own := del.TimeLimit(); own > 0 && own < of {
+		switch own := del.TimeLimit(); {
+		case c.limit > 0 && own != c.limit:
+			bound, of = "by the time limit of a message in its batch", c.limit
+		case c.limit > 0:
 			bound, of = "by the time limit of the message", own
 		}
-		err = pawl.OfKind(pawl.KindDeadline, fmt.Errorf("stopped after %v, %s of %v: %w", ran.Round(time.Millisecond),
-			bound, of, err))
+		took := (d.now() - c.started).Round(time.Millisecond) // of a batch as a whole
+		err = pawl.OfKind(pawl.KindDeadline, fmt.Errorf("stopped after %v, %s of %v: %w", took, bound, of, err))
 	}
 	d.failed(st, del, err, ran)
 }

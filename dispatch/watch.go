@@ -205,7 +205,7 @@ func (d *watcher) lookAt(r *run, at time.Duration) {
 // caller holds mu.
 func (d *watcher) limitTime(c *call, r *run, del *pawl.Delivery) {
 	if own := del.TimeLimit(); own > 0 && c.started+own < c.hard {
-		c.hard = c.started + own
+		c.hard, c.limit = c.started+own, own
 		d.lookAt(r, c.hard)
 	}
 }
