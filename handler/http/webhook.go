@@ -56,6 +56,9 @@ const maxPatience = 2 * time.Second
 
 const dialTimeout = 10 * time.Second
 
+// expectFor is how long a service may take to say that it wants a body, where it is asked; then it gets it.
+const expectFor = time.Second
+
 // maxIdle is far more than there are requests at once: each keeps its connection.
 const maxIdle = 10_000
 
@@ -93,7 +96,7 @@ func New(c Config) (*Hook, error) {
 	h.client = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: dialTimeout,
+			TLSHandshakeTimeout: dialTimeout, ExpectContinueTimeout: expectFor,
 			MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: 90 * time.Second, DisableCompression: true,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -116,7 +119,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		bound, ended = context.WithTimeout(bound, h.config.Timeout)
 		defer ended()
 	}
-	reply, err := h.client.Do(h.request(bound, d))
+	reply, err := h.post(bound, d)
 	if err != nil {
 		return h.failed(ctx, bound, err)
 	}
@@ -136,6 +139,29 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		_, _ = io.CopyN(io.Discard, reply.Body, maxDrained)
 	}
 	return verdict(reply, said)
+}
+
+// post sends a request. Where the connection breaks while the body is written, the service may have refused it unread,
+// and the refusal is lost: it is asked again, and gets the body if it wants it.
+func (h *Hook) post(bound context.Context, d *pawl.Delivery) (*http.Response, error) {
+	reply, err := h.client.Do(h.request(bound, d))
+	if !brokeOff(err) || bound.Err() != nil {
+		return reply, err
+	}
+	r := h.request(bound, d)
+	r.Header.Set("Expect", "100-continue")
+	r.Close = true // else the body is sent after a refusal, too
+	if reply, err = h.client.Do(r); err == nil && reply.StatusCode == http.StatusExpectationFailed {
+		_ = reply.Body.Close()
+		return nil, errors.New("the connection broke while the body was written, and the service knows no expectations")
+	}
+	return reply, err
+}
+
+// brokeOff reports whether a connection broke while a request was written. By then package http may have closed it.
+func brokeOff(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "write" || op.Op == "readfrom")
 }
 
 // patience is how long the rest of a reply is waited for whose status is the verdict, so that it comes in time.
