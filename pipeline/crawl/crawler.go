@@ -140,7 +140,9 @@ var (
 )
 
 func (c *crawler) requestTopic() string { return c.name + ".request" }
-func (c *crawler) storeTopic() string   { return c.name + ".store" }
+func (c *crawler) storeTopic() string   { return storeTopic(c.name) }
+
+func storeTopic(crawl string) string { return crawl + ".store" }
 
 // visit is the message of a request. Its key is one of the lanes of its host, and its URL is unique in the run.
 func (c *crawler) visit(u *url.URL, r request) pawl.Message {

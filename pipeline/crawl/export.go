@@ -336,15 +336,12 @@ func settle(ctx context.Context, p parts, c *crawler, r *run, sum *Summary, last
 	if err := resolve(ctx, p, c, r); err != nil {
 		return err
 	}
-	r.Status, r.Summary = statusExported, sum
+	r.Status, r.Summary, r.Results = statusExported, sum, last
 	if err := r.save(ctx, p, c.name); err != nil {
 		return err
 	}
-	if _, err := p.results.RemoveResults(ctx, c.storeTopic(), last); err != nil {
-		return fmt.Errorf("remove results: %w", err)
-	}
 	c.fetch.cache.prune()
-	return p.marks.Forget(ctx, scopeOf(c.run))
+	return r.clear(ctx, p, c.name)
 }
 
 // print writes the summary: one line, whatever the format.

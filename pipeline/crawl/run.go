@@ -26,8 +26,9 @@ type run struct {
 	StartedAt time.Time `json:"started_at"` // by the store's clock
 	// Base are the totals of the request topic before the run.
 	Base totals `json:"base"`
-	// Summary is its result, once it is exported.
+	// Summary is its result, once it is exported, and Results where its results end in the store.
 	Summary *Summary `json:"summary,omitempty"`
+	Results int64    `json:"results,omitempty"`
 
 	version int64 // in the state; 0: it is not there
 }
@@ -113,6 +114,11 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 	case last != nil && last.Status != statusExported:
 		return last, appendSeeds(ctx, p, newCrawler(name, last.ID, *o, seeds), seeds) // it may have been killed before
 	}
+	if last != nil { // its process may have been killed before it had removed them
+		if err := last.clear(ctx, p, name); err != nil {
+			return nil, err
+		}
+	}
 	now, err := p.entries.Clock(ctx)
 	if err != nil {
 		return nil, err
@@ -165,6 +171,14 @@ func load(ctx context.Context, p parts, name string) (*run, error) {
 		return nil, err
 	}
 	return &r, nil
+}
+
+// clear removes the results of a run that is exported, and the set of its URLs.
+func (r *run) clear(ctx context.Context, p parts, name string) error {
+	if _, err := p.results.RemoveResults(ctx, storeTopic(name), r.Results); err != nil {
+		return fmt.Errorf("remove results: %w", err)
+	}
+	return p.marks.Forget(ctx, scopeOf(r.ID))
 }
 
 // save stores the run, if no other process has changed it.

@@ -1,0 +1,109 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/store"
+	"github.com/pawl-dev/pawl/store/sqlite"
+)
+
+// open opens the store of the crawls.
+func (r *rig) open() *sqlite.Store {
+	r.Helper()
+	s, err := sqlite.Open(r.Context(), sqlite.Config{Path: filepath.Join(r.dir, "pawl.db")})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return s
+}
+
+// ids are those of messages of a listing.
+func (r *rig) ids(records func(func(store.Record, error) bool)) (all []string) {
+	r.Helper()
+	for m, err := range records {
+		if err != nil {
+			r.Fatal(err)
+		}
+		all = append(all, m.ID)
+	}
+	return all
+}
+
+// begun is a site, and a function that begins its crawl and ends it when a page has failed, and others are left.
+func (r *rig) begun() (w *web, cut func()) {
+	var asked atomic.Int64
+	var stop atomic.Pointer[context.CancelFunc]
+	slow := func(rw http.ResponseWriter, q *http.Request) {
+		if f := stop.Load(); f != nil && asked.Add(1) == 2 {
+			(*f)()
+		}
+		time.Sleep(50 * time.Millisecond)
+		text("text/html", q.URL.Path)(rw, q)
+	}
+	w = newWeb(r.T, map[string]http.HandlerFunc{
+		"/":        text("text/html", links("/missing", "/1", "/2", "/3", "/4", "/5", "/6")),
+		"/missing": http.NotFound, "/1": slow, "/2": slow, "/3": slow, "/4": slow, "/5": slow, "/6": slow,
+	})
+	r.changed = map[string]any{"per-host": int64(1), "resume": true}
+	return w, func() {
+		r.Helper()
+		ctx, end := context.WithCancel(r.Context())
+		defer end()
+		asked.Store(0)
+		stop.Store(&end)
+		if _, _, err := r.run(ctx, w.URL); code(err) != pipeline.ExitUnfinished {
+			r.Fatal(err)
+		}
+		stop.Store(nil)
+	}
+}
+
+// stuckResults is a store whose results cannot be removed.
+type stuckResults struct{ store.Results }
+
+var errStuck = errors.New("the results stay")
+
+func (stuckResults) RemoveResults(context.Context, string, int64) (int64, error) { return 0, errStuck }
+
+// TestACrawlAfterOneKilledAtItsEnd: a run is marked as exported, and its process dies before its results are removed.
+// The next crawl neither writes nor counts them.
+func TestACrawlAfterOneKilledAtItsEnd(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	w, cut := r.begun()
+	cut()
+	s := r.open()
+	p, err := find(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := load(t.Context(), p, Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, end, err := p.results.ScanResults(t.Context(), storeTopic(Name), 0, 100)
+	if err != nil || len(results) == 0 {
+		t.Fatal(err, results)
+	}
+	if _, err := s.Cancel(t.Context(), r.ids(s.List(t.Context(), store.Filter{Topic: "crawl.request"}))...); err != nil {
+		t.Fatal(err)
+	}
+	p.results = stuckResults{p.results}
+	c := newCrawler(Name, last.ID, Defaults(w.URL), nil)
+	if err := settle(t.Context(), p, c, last, &Summary{}, end); !errors.Is(err, errStuck) {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum, pages, err := r.run(t.Context(), w.URL)
+	if code(err) != pipeline.ExitPartly || sum.Stored != 7 || len(pages) != 7 || sum.Dead != 1 {
+		t.Errorf("%v, %+v, %d pages", err, sum, len(pages))
+	}
+}
