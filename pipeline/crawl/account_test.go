@@ -65,6 +65,64 @@ func (r *rig) begun() (w *web, cut func()) {
 	}
 }
 
+// TestRequestsTakenOutByHand: a crawl whose requests are cancelled, and whose dead letters are discarded, ends, and
+// says how many there were.
+func TestRequestsTakenOutByHand(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	w, cut := r.begun()
+	cut()
+	s := r.open()
+	waiting := r.ids(s.List(t.Context(), store.Filter{Topic: "crawl.request", Limit: 1}))
+	if refused, err := s.Cancel(t.Context(), waiting...); err != nil || len(refused) > 0 || len(waiting) != 1 {
+		t.Fatal(err, refused, waiting)
+	}
+	letters := r.ids(s.Dead(t.Context(), store.DeadFilter{Topic: "crawl.request"}))
+	if refused, err := s.Purge(t.Context(), letters...); err != nil || len(refused) > 0 || len(letters) != 1 {
+		t.Fatal(err, refused, letters)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum, pages, err := r.run(t.Context(), w.URL)
+	if err != nil || sum.Stored != 6 || len(pages) != 6 || sum.LeftOut[whyTaken].Count != 2 || sum.Dead != 0 ||
+		sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded {
+		t.Errorf("%v, %+v, %d pages", err, sum, len(pages))
+	}
+	if n := len(w.times("/missing")); n != 1 {
+		t.Errorf("what was discarded was asked for %d times", n)
+	}
+}
+
+// TestALetterOfAnEarlierCrawlDiesAgain: it is not counted in the crawl during which it was replayed, and skipped.
+func TestALetterOfAnEarlierCrawlDiesAgain(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	w, cut := r.begun()
+	if sum, _, err := r.run(t.Context(), w.URL); code(err) != pipeline.ExitPartly || sum.Stored != 7 {
+		t.Fatal(err, sum)
+	}
+	s := r.open()
+	old := r.ids(s.Dead(t.Context(), store.DeadFilter{Topic: "crawl.request"}))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cut()
+	s = r.open()
+	if refused, err := s.Replay(t.Context(), "", old...); err != nil || len(refused) > 0 || len(old) != 1 {
+		t.Fatal(err, refused, old)
+	}
+	if refused, err := s.Skip(t.Context(), "by hand", old...); err != nil || len(refused) > 0 {
+		t.Fatal(err, refused)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum, _, err := r.run(t.Context(), w.URL)
+	if code(err) != pipeline.ExitPartly || sum.Stored != 7 || sum.Dead != 1 ||
+		sum.Discovered != sum.Stored+sum.Duplicate+sum.Excluded+sum.Dead {
+		t.Errorf("%v, %+v", err, sum)
+	}
+}
+
 // stuckResults is a store whose results cannot be removed.
 type stuckResults struct{ store.Results }
 

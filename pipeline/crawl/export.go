@@ -105,13 +105,15 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, page pag
 	err error) {
 	sum = Summary{Status: map[string]int64{}}
 	seeds := int64(len(c.seeds))
-	var found, outside, refused, moved int64 // links emitted, links left out, requests left out, redirects
+	// Outcomes, links emitted, links left out, requests left out, redirects.
+	var outcomes, found, outside, refused, moved int64
 	without := func(why string, more left) {
 		outside += more.Count
 		sum.LeftOut.count(why, more)
 	}
 	last, err = scan(ctx, p, c.storeTopic(), func(o *outcome) error {
 		d.add(o)
+		outcomes++
 		found += o.Found
 		for why, more := range o.LeftOut {
 			without(why, more)
@@ -147,15 +149,26 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, page pag
 	if err != nil {
 		return sum, 0, err
 	}
+	if now.Acked-r.Base.Acked != outcomes {
+		return sum, 0, fmt.Errorf("the pages do not add up: %d requests were carried out, and %d have a result",
+			now.Acked-r.Base.Acked, outcomes)
+	}
+	if taken := r.taken(now, sum.Stored+refused+moved+sum.Dead); taken > 0 {
+		refused += taken
+		sum.LeftOut.count(whyTaken, left{Count: taken})
+	}
 	sum.Discovered, sum.Excluded = seeds+found+outside, outside+refused
 	sum.Duplicate = seeds + found - sum.Stored - refused - sum.Dead
 	sum.Retries = now.Retried - r.Base.Retried
 	sum.Requests = sum.Stored + moved + sum.Dead + sum.Retries
-	if ended := sum.Stored + refused + moved + sum.Dead; ended != now.Appended-r.Base.Appended {
-		return sum, 0, fmt.Errorf("the pages do not add up: %d requests were stored, and %d came to an end",
-			now.Appended-r.Base.Appended, ended)
-	}
 	return sum, last, nil
+}
+
+// taken returns how many requests of a run were taken out of the store by hand, where so many came to an end. What was
+// taken may be of an earlier run, too, and what was imported was no request of this one.
+func (r *run) taken(now totals, ended int64) int64 {
+	taken := now.Cancelled - r.Base.Cancelled + now.Purged - r.Base.Purged
+	return max(0, min(taken, now.Appended-r.Base.Appended-ended))
 }
 
 // scan yields every result of a topic, and returns where it ended.
@@ -220,13 +233,15 @@ func (c *crawler) deepen(ctx context.Context, p parts) (d *depths, more int, err
 	return d, int(after.Appended - before.Appended), err
 }
 
-// dead counts the dead letters of a run.
+// dead counts the dead letters of a run. Those of earlier runs may have died again since it began.
 func dead(ctx context.Context, p parts, topic string, r *run) (n int64, err error) {
-	for _, err := range p.letters.Dead(ctx, store.DeadFilter{Topic: topic, Since: r.StartedAt, Brief: true}) {
+	for letter, err := range p.letters.Dead(ctx, store.DeadFilter{Topic: topic, Brief: true}) {
 		if err != nil {
 			return 0, err
 		}
-		n++
+		if letter.Unique.Scope == scopeOf(r.ID) {
+			n++
+		}
 	}
 	return n, nil
 }

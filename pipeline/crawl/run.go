@@ -35,7 +35,7 @@ type run struct {
 
 // totals of a topic since it was created.
 type totals struct {
-	Appended, Acked, Retried int64
+	Appended, Acked, Retried, Cancelled, Purged int64
 }
 
 const (
@@ -191,7 +191,8 @@ func totalsOf(ctx context.Context, p parts, topic string) (totals, error) {
 	if err != nil || len(stats) == 0 {
 		return totals{}, err
 	}
-	return totals{stats[0].Appended, stats[0].Acked, stats[0].Retried}, nil
+	t := &stats[0]
+	return totals{t.Appended, t.Acked, t.Retried, t.Cancelled, t.Purged}, nil
 }
 
 // lease is short, so that what a killed process was doing moves on in seconds when it is resumed.

@@ -27,6 +27,7 @@ const (
 // Reasons to leave out a link or a request.
 const (
 	whyFull     = "max-pages is reached"
+	whyTaken    = "cancelled or discarded"
 	whyScope    = "out of scope"
 	whyPrivate  = "on a private network"
 	whyDeep     = "deeper than depth"
