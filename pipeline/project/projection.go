@@ -210,10 +210,14 @@ const (
 	verifying = "verifying"
 )
 
-// targets are what a change is written to, the alias first.
+// targets are what a change is written to, the searched index first. Where there are others, it is written to by its own
+// alias as well: the one that is searched moves before the state says so, or stays if the answer is lost.
 func (s *state) targets(alias string) []string {
-	all := []string{alias}
-	for _, index := range []string{s.Target, s.Previous} {
+	if s.Target == "" && s.Previous == "" {
+		return []string{alias}
+	}
+	var all []string
+	for _, index := range []string{s.Index, s.Target, s.Previous} {
 		if index != "" {
 			all = append(all, writeAlias(index))
 		}
@@ -221,8 +225,8 @@ func (s *state) targets(alias string) []string {
 	return all
 }
 
-// writeAlias is the alias under which changes are written to an index besides the searched one, so that an
-// index that was removed meanwhile is not created again by accident.
+// writeAlias is the alias under which changes are written to one of several indices, so that an index that was removed
+// meanwhile is not created again by accident.
 func writeAlias(index string) string { return ".pawl-" + index }
 
 func (p *projection) key() string { return OutboxState + p.projection }

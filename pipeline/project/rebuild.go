@@ -51,6 +51,9 @@ func (p *projection) begin(ctx context.Context) (state, error) {
 	if err := p.search.create(ctx, st.Target, p.targetBody(st.Target)); err != nil {
 		return st, err
 	}
+	if err := p.search.point(ctx, writeAlias(st.Index), "", st.Index); err != nil {
+		return st, err
+	}
 	if err := p.put(ctx, &st); err != nil {
 		return st, err
 	}

@@ -130,7 +130,7 @@ func (p *projection) aliased(ctx context.Context) (why string, err error) {
 	switch {
 	case len(found) == 1 && st.Index == "":
 		return "", p.first(ctx, st, found[0])
-	case len(found) == 1 && (found[0] == st.Index || st.Target != "" || st.Previous != ""):
+	case len(found) == 1 && slices.Contains([]string{st.Index, st.Target, st.Previous}, found[0]):
 		return "", nil
 	case len(found) == 1:
 		return fmt.Sprintf("the alias %s points to %s, not to %s", p.alias, found[0], st.Index), nil
