@@ -188,6 +188,9 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 	if r.outInfo, err = os.Stat(r.out); err != nil {
 		return err
 	}
+	if err := r.apart(); err != nil {
+		return err
+	}
 	release, ok, err := lock(filepath.Join(r.out, ".pawl", "lock"))
 	if err != nil {
 		return &pipeline.Error{What: "cannot lock " + r.out, Err: err, Next: "choose another --out"}
@@ -220,6 +223,18 @@ func executeRun(ctx context.Context, in *pipeline.Invocation) error {
 	return r.ended(in, &s, err)
 }
 
+// apart is an error if a source is the folder of the outputs, which is no source.
+func (r *run) apart() error {
+	for _, s := range r.sources {
+		if info, err := os.Stat(s.path); err == nil && os.SameFile(info, r.outInfo) {
+			return &pipeline.Error{Code: pipeline.ExitUsage, What: "--out is the source itself",
+				Err:  errors.New("outputs are not converted, so nothing would be"),
+				Next: "choose another --out; it may be a folder in the source, which is left out then"}
+		}
+	}
+	return nil
+}
+
 // ended is the error that a run ends with.
 func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 	again := resumeCommand(in)
@@ -236,6 +251,10 @@ func (r *run) ended(in *pipeline.Invocation, s *Summary, err error) error {
 		return &pipeline.Error{Code: pipeline.ExitPartly, What: pipeline.Some(s.PermanentFailure+s.Failed,
 			"file failed for good", "files failed for good"),
 			Next: "see " + filepath.Join(r.out, "failed_report.json") + "; try them again with --retry-failed"}
+	case s.Unreadable > 0:
+		return &pipeline.Error{Code: pipeline.ExitPartly, What: pipeline.Some(s.Unreadable,
+			"folder or file of the source cannot be looked at", "folders or files of the source cannot be looked at"),
+			Err: errors.New("the log names them"), Next: "make them readable, and run it again"}
 	}
 	return nil
 }
@@ -327,16 +346,22 @@ func newRun(in *pipeline.Invocation) (*run, error) {
 
 // plan says what a run would do.
 func (r *run) plan(ctx context.Context, in *pipeline.Invocation) error {
-	r.outInfo, _ = os.Stat(r.out)
+	if info, err := os.Stat(r.out); err == nil {
+		if r.outInfo = info; r.apart() != nil {
+			return r.apart()
+		}
+	}
 	var files, bytes int64
-	skipped := int64(0)
-	err := r.walk(ctx, func(f found) error { files++; bytes += f.size; return nil }, func() { skipped++ })
+	skipped, unreadable := int64(0), int64(0)
+	err := r.walk(ctx, func(f found) error { files++; bytes += f.size; return nil }, func() { skipped++ },
+		func(path string, err error) { unreadable++; r.log.Error("Not readable", "file", path, "error", err) })
 	if err != nil {
 		return err
 	}
-	what := map[string]int64{"files": files, "bytes": bytes, "skipped": skipped}
+	what := map[string]int64{"files": files, "bytes": bytes, "skipped": skipped, "unreadable": unreadable}
 	return in.Document(what, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%d files, %d bytes; %d skipped\n", files, bytes, skipped)
+		_, err := fmt.Fprintf(w, "%s, %d bytes; %d skipped, %d unreadable\n", pipeline.Some(files, "file", "files"),
+			bytes, skipped, unreadable)
 		return err
 	})
 }

@@ -28,8 +28,9 @@ type found struct {
 	mod  time.Time
 }
 
-// walk calls each for the files of all sources, in order.
-func (r *run) walk(ctx context.Context, each func(found) error, skip func()) error {
+// walk calls each for the files of all sources, in order, skip for what is no file of the run, and lost for what cannot
+// be looked at, such as a folder of somebody else.
+func (r *run) walk(ctx context.Context, each func(found) error, skip func(), lost func(string, error)) error {
 	for _, s := range r.sources {
 		err := filepath.WalkDir(s.path, func(p string, d fs.DirEntry, err error) error {
 			if ctx.Err() != nil {
@@ -39,7 +40,9 @@ func (r *run) walk(ctx context.Context, each func(found) error, skip func()) err
 				if p == s.path {
 					return err
 				}
-				r.log.Warn("Not readable", "file", p, "error", err)
+				if !errors.Is(err, fs.ErrNotExist) { // else it was removed meanwhile
+					lost(p, err)
+				}
 				return nil
 			}
 			if d.IsDir() {
@@ -62,7 +65,10 @@ func (r *run) walk(ctx context.Context, each func(found) error, skip func()) err
 			}
 			info, err := d.Info()
 			if err != nil {
-				return nil // it was removed meanwhile
+				if !errors.Is(err, fs.ErrNotExist) {
+					lost(p, err)
+				}
+				return nil
 			}
 			return each(found{rel, p, info.Size(), info.ModTime().UTC()})
 		})
@@ -74,7 +80,8 @@ func (r *run) walk(ctx context.Context, each func(found) error, skip func()) err
 }
 
 // pages calls each for the files of all sources, in order and so many at once.
-func (r *run) pages(ctx context.Context, size int, each func([]found) error, skip func()) error {
+func (r *run) pages(ctx context.Context, size int, each func([]found) error, skip func(),
+	lost func(string, error)) error {
 	var batch []found
 	err := r.walk(ctx, func(f found) error {
 		if batch = append(batch, f); len(batch) < size {
@@ -83,7 +90,7 @@ func (r *run) pages(ctx context.Context, size int, each func([]found) error, ski
 		err := each(batch)
 		batch = batch[:0]
 		return err
-	}, skip)
+	}, skip, lost)
 	if err != nil || len(batch) == 0 {
 		return err
 	}
@@ -108,14 +115,18 @@ func (r *run) survey(ctx context.Context) error {
 		r.stats.files.Add(int64(len(batch)))
 		r.changed.Store(true)
 		return err
-	}, func() { r.stats.skipped.Add(1) })
+	}, func() { r.stats.skipped.Add(1) }, func(path string, err error) {
+		r.log.Error("Not readable", "file", path, "error", err)
+		r.stats.unreadable.Add(1)
+	})
 	r.surveyed.Store(err == nil)
 	return err
 }
 
 // feed goes through all files and appends a message for each that is to be converted, never more than the hand holds.
 func (r *run) feed(ctx context.Context) error {
-	return r.pages(ctx, page, func(batch []found) error { return r.feedPage(ctx, batch) }, func() {})
+	return r.pages(ctx, page, func(batch []found) error { return r.feedPage(ctx, batch) }, func() {},
+		func(string, error) {}) // the survey counts what is lost
 }
 
 func (r *run) feedPage(ctx context.Context, batch []found) error {

@@ -6,14 +6,16 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // stats count what a run does.
 type stats struct {
-	files, completed, unchanged, permanent, skipped, errors atomic.Int64
-	requests, rateLimited, serverErrors                     atomic.Int64
-	input, output, cost                                     atomic.Int64 // tokens, tokens, nano-dollars
-	began                                                   time.Time
+	files, completed, unchanged, permanent, skipped, unreadable, errors atomic.Int64
+	requests, rateLimited, serverErrors                                 atomic.Int64
+	input, output, cost                                                 atomic.Int64 // tokens, tokens, nano-dollars
+	began                                                               time.Time
 }
 
 // Summary is what a run has done.
@@ -24,6 +26,7 @@ type Summary struct {
 	Failed             int64   `json:"failed"`
 	PermanentFailure   int64   `json:"permanent_failure"`
 	Skipped            int64   `json:"skipped"`
+	Unreadable         int64   `json:"unreadable"` // folders, and files that were not looked at
 	DocumentsPerMinute float64 `json:"documents_per_minute"`
 	Requests           int64   `json:"requests"`
 	RateLimited        int64   `json:"rate_limited"`
@@ -40,17 +43,23 @@ func (r *run) summary() Summary {
 	return Summary{
 		Files: s.files.Load(), Completed: s.completed.Load(), Unchanged: s.unchanged.Load(),
 		PermanentFailure: s.permanent.Load(),
-		Skipped:          s.skipped.Load(), DocumentsPerMinute: float64(s.completed.Load()) / max(elapsed, 0.001) * 60,
-		Requests: s.requests.Load(), RateLimited: s.rateLimited.Load(), ServerErrors: s.serverErrors.Load(),
+		Skipped:          s.skipped.Load(), Unreadable: s.unreadable.Load(),
+		DocumentsPerMinute: float64(s.completed.Load()) / max(elapsed, 0.001) * 60,
+		Requests:           s.requests.Load(), RateLimited: s.rateLimited.Load(), ServerErrors: s.serverErrors.Load(),
 		InputTokens: s.input.Load(), OutputTokens: s.output.Load(), CostUSD: float64(s.cost.Load()) / 1e9,
 		ElapsedSeconds: elapsed, Failed: r.hand.count(func(f *held) bool { return f.Failures > f.Forgiven }),
 	}
 }
 
 func (s *Summary) print(w io.Writer) error {
+	unreadable := ""
+	if s.Unreadable > 0 {
+		unreadable = fmt.Sprintf(", %d unreadable", s.Unreadable)
+	}
 	_, err := fmt.Fprintf(w,
-		"%d files: %d converted, %d unchanged, %d failed for good, %d failed so far, %d skipped, in %.1f s\n",
-		s.Files, s.Completed, s.Unchanged, s.PermanentFailure, s.Failed, s.Skipped, s.ElapsedSeconds)
+		"%s: %d converted, %d unchanged, %d failed for good, %d failed so far, %d skipped%s, in %.1f s\n",
+		pipeline.Some(s.Files, "file", "files"), s.Completed, s.Unchanged, s.PermanentFailure, s.Failed, s.Skipped,
+		unreadable, s.ElapsedSeconds)
 	if err == nil && s.Requests > 0 {
 		_, err = fmt.Fprintf(w, "%d requests (%d rate limited, %d server errors), %d + %d tokens, $%.4f\n",
 			s.Requests, s.RateLimited, s.ServerErrors, s.InputTokens, s.OutputTokens, s.CostUSD)
