@@ -110,6 +110,28 @@ func TestEditsReachCopies(t *testing.T) {
 	r.gets(sim.Member, "two")
 }
 
+// TestNothingIsLeftOfAText: what a rule is to remove does not reach a copy, also where it is all of a text or a caption.
+func TestNothingIsLeftOfAText(t *testing.T) {
+	r := newRig(t, nil)
+	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy,
+		Replace: []string{"secret.*="}})
+	r.start()
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "secret 1"})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "secret 2", Photo: true})
+	edited := r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "one, secret 3"})[0]
+	r.gets(target, "", "one, ")
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "secret 5", Edit: edited})
+	r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "two"})
+	r.gets(target, "", "one, ", "two")
+	for letter, err := range r.store.(store.DeadLetters).Dead(t.Context(), store.DeadFilter{}) {
+		t.Errorf("a dead letter: %v, %v", letter.Reason, err)
+	}
+	rule := r.rules().of(Place{Chat: source})
+	if o := judge(rule, &message{Text: "secret 6"}); o.Why != "not sent: what rule 1 replaces leaves nothing of the text" {
+		t.Errorf("the command says %q", o.Why)
+	}
+}
+
 // What waits for a group when it becomes a supergroup, and what comes for it later, are in one lane: in order.
 func TestAMovedGroupKeepsItsLane(t *testing.T) {
 	r := &Rule{Source: Place{Chat: -1}, Targets: []Place{{Chat: -2, Thread: 5}}, Disabled: []Place{{Chat: -2}}}

@@ -344,11 +344,17 @@ func judge(rule *Rule, m *message) outcome {
 			o.Targets = append(o.Targets, t)
 		}
 	}
-	o.Text, _ = rewrite(rule.replace, o.Text)
+	changed := false
+	if rule.Mode == modeCopy {
+		o.Text, changed = rewrite(rule.replace, o.Text)
+	}
 	o.Why = fmt.Sprintf("rule %d: %s to %s, priority %s", rule.ID, rule.Mode, places(o.Targets),
 		levelText(rule.Priority))
-	if len(o.Targets) == 0 {
+	switch {
+	case len(o.Targets) == 0:
 		o.Why = fmt.Sprintf("not sent: rule %d has no target that takes it", rule.ID)
+	case changed && strings.TrimSpace(o.Text) == "" && m.Text != "" && m.media() == "none":
+		o.Why = fmt.Sprintf("not sent: what rule %d replaces leaves nothing of the text", rule.ID)
 	}
 	return o
 }

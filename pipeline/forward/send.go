@@ -170,7 +170,7 @@ func (f *forwarder) carryOut(ctx context.Context, j *job) error {
 	}
 	method := "copyMessage"
 	switch {
-	case j.Text != "" && j.Caption:
+	case j.Bare, j.Text != "" && j.Caption:
 		p["caption"] = j.Text
 	case j.Text != "":
 		method = "sendMessage"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -23,6 +24,8 @@ type job struct {
 	Spans json.RawMessage `json:"entities,omitempty"`
 	// Caption tells that Text is that of a picture or the like.
 	Caption bool `json:"caption,omitempty"`
+	// Bare tells that nothing is left of the caption.
+	Bare bool `json:"bare,omitempty"`
 	// ReplyTo is the message that an answer is about.
 	ReplyTo int64 `json:"reply_to,omitempty"`
 	// Came is when the update was stored, in Unix milliseconds.
@@ -85,9 +88,13 @@ func (f *forwarder) handleUpdate(ctx context.Context, u update, d *pawl.Delivery
 // send emits a job for each target of a rule.
 func (f *forwarder) send(d *pawl.Delivery, rule *Rule, m *message, ids ...int64) {
 	j := job{Do: doSend, IDs: ids}
-	if len(ids) == 1 && len(rule.replace) > 0 && m.words() != "" {
+	if len(ids) == 1 && rule.Mode == modeCopy && m.words() != "" {
 		if text, changed := rewrite(rule.replace, m.words()); changed {
 			j.Text, j.Caption = text, m.Text == ""
+			if j.Bare = strings.TrimSpace(text) == ""; j.Bare && !j.Caption {
+				f.figs.filtered.Add(1, f.env.Name) // nothing is left of the message
+				return
+			}
 		}
 	}
 	f.emit(d, rule, m, j, "")
@@ -103,7 +110,10 @@ func (f *forwarder) edit(d *pawl.Delivery, rule *Rule, m *message) {
 		j.Text, j.Spans, j.Caption = m.Caption, m.CaptionSpans, true
 	}
 	if text, changed := rewrite(rule.replace, j.Text); changed {
-		j.Text, j.Spans = text, nil
+		if j.Text, j.Spans = text, nil; strings.TrimSpace(text) == "" && !j.Caption {
+			f.figs.filtered.Add(1, f.env.Name) // a text cannot become none
+			return
+		}
 	}
 	f.emit(d, rule, m, j, "")
 }
