@@ -192,3 +192,25 @@ func TestBodiesThatGoOn(t *testing.T) {
 		t.Errorf("%v, %+v, %+v", err, sum, got)
 	}
 }
+
+// TestUnchangedPageWithALocation: 304 is no redirect, whatever its headers are.
+func TestUnchangedPageWithALocation(t *testing.T) {
+	w := newWeb(t, map[string]http.HandlerFunc{"/": func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Etag", `"one"`)
+		rw.Header().Set("Location", "/")
+		if r.Header.Get("If-None-Match") != "" {
+			rw.WriteHeader(http.StatusNotModified)
+			return
+		}
+		text("text/html", "<title>one</title>")(rw, r)
+	}})
+	r := &rig{T: t, dir: t.TempDir()}
+	for range 2 {
+		if sum, pages, err := r.run(t.Context(), w.URL); err != nil || sum.Stored != 1 || pages["/"].Title != "one" {
+			t.Errorf("%v, %+v, %v", err, sum, pages)
+		}
+	}
+	if n := len(w.times("/")); n != 2 {
+		t.Errorf("it was asked for %d times", n)
+	}
+}

@@ -162,7 +162,9 @@ func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (_ *answer, er
 	defer func() { _ = resp.Body.Close() }()
 	quiet.Reset(silence)
 	a := &answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
-	if to := resp.Header.Get("Location"); to != "" && a.status >= 300 && a.status < 400 {
+	// Some servers state a Location with 304, too, where it leads nowhere.
+	if to := resp.Header.Get("Location"); to != "" && a.status >= 300 && a.status < 400 &&
+		a.status != http.StatusNotModified {
 		if a.location, err = weburl.Parse(u, to); err != nil {
 			return nil, pawl.Permanent(pawl.OfKind(KindRedirect,
 				fmt.Errorf("HTTP %d leads nowhere: %w", a.status, err)))
