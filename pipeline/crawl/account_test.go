@@ -3,13 +3,17 @@ package crawl
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/pawl-dev/pawl/dispatch"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/policy"
 	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/sqlite"
 )
@@ -164,4 +168,80 @@ func TestACrawlAfterOneKilledAtItsEnd(t *testing.T) {
 	if code(err) != pipeline.ExitPartly || sum.Stored != 7 || len(pages) != 7 || sum.Dead != 1 {
 		t.Errorf("%v, %+v, %d pages", err, sum, len(pages))
 	}
+}
+
+// daemon starts a crawl as a daemon does, and returns what ends it.
+func (r *rig) daemon(s *sqlite.Store, site string) (end func()) {
+	r.Helper()
+	matrix, err := policy.NewMatrixOf(nil, Rules())
+	if err != nil {
+		r.Fatal(err)
+	}
+	values := map[string]any{"seeds": []string{site}, "scope": ScopeHost, "concurrency": int64(4), "per_host": int64(2),
+		"timeout": Defaults().Timeout, "max_bytes": int64(1 << 20), "user_agent": defaultAgent, "allow_private": true,
+		"cache": noCache, "out": filepath.Join(r.dir, "pages.jsonl")}
+	ctx, stop := context.WithCancel(r.Context())
+	made, err := open(ctx, pipeline.Env{Name: Name, Store: s, Logger: slog.New(slog.DiscardHandler), Owner: "test",
+		Section: pipeline.NewSection(fields(), values)})
+	if err != nil {
+		r.Fatal(err)
+	}
+	d, err := dispatch.New(s, dispatch.Config{Topics: []dispatch.Topic{made.Stages[0].Topic}, Policy: matrix,
+		Owner: "test", Logger: slog.New(slog.DiscardHandler), Results: made.Stages[0].Results})
+	if err != nil {
+		r.Fatal(err)
+	}
+	var work sync.WaitGroup
+	work.Go(func() { _ = d.Run(ctx) })
+	work.Go(func() {
+		if err := made.Run(ctx); err != nil {
+			r.Error(err)
+		}
+	})
+	return sync.OnceFunc(func() { stop(); work.Wait() })
+}
+
+// TestReplayInADaemonWhoseCrawlHasEnded: the dead letter is for the next crawl, and does not keep that from its end.
+func TestReplayInADaemonWhoseCrawlHasEnded(t *testing.T) {
+	r := &rig{T: t, dir: t.TempDir()}
+	var mended atomic.Bool
+	w := newWeb(t, map[string]http.HandlerFunc{
+		"/": text("text/html", links("/missing")),
+		"/missing": func(rw http.ResponseWriter, q *http.Request) {
+			if !mended.Load() {
+				http.NotFound(rw, q)
+				return
+			}
+			text("text/html", "here")(rw, q)
+		},
+	})
+	s := r.open()
+	defer func() { _ = s.Close() }()
+	until := func(what string, is func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("not in time: " + what)
+			}
+		}
+	}
+	end := r.daemon(s, w.URL)
+	defer func() { end() }()
+	until("the first crawl", func() bool { return len(r.pages()) == 1 })
+	mended.Store(true)
+	old := r.ids(s.Dead(t.Context(), store.DeadFilter{}))
+	if refused, err := s.Replay(t.Context(), "", old...); err != nil || len(refused) > 0 || len(old) != 1 {
+		t.Fatal(err, refused, old)
+	}
+	delayed := store.Filter{Topic: "crawl.request", State: store.Delayed}
+	until("it is given back", func() bool { return len(r.ids(s.List(t.Context(), delayed))) == 1 })
+	if n := len(w.times("/missing")); n != 1 {
+		t.Errorf("the crawl that has ended asked for it: %d times", n)
+	}
+	end()
+	end = r.daemon(s, w.URL)
+	if _, err := s.RunNow(t.Context(), old...); err != nil {
+		t.Fatal(err)
+	}
+	until("the next crawl", func() bool { return len(r.pages()) == 2 })
 }

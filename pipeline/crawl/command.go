@@ -244,6 +244,10 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	}
 	o.Markdown = isFolder(out)
 	p, r, c, err := start(ctx, home, env.Name, seeds, o, true, env.Logger)
+	if e, ok := errors.AsType[*pipeline.Error](err); ok && e.Code == pipeline.ExitConflict {
+		e.Next = fmt.Sprintf("give pipelines.%s the seeds, scope, depth and kind of out back until that crawl is finished, "+
+			"or crawl under another name, or in a store of its own: state: sqlite:other.db", env.Name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -278,8 +282,10 @@ func (c *crawler) watch(ctx context.Context, p parts, r *run, out string, env pi
 		if more > 0 {
 			continue
 		}
+		c.over.Store(true)
 		sum, err := conclude(ctx, p, c, r, d, out)
 		if err != nil {
+			c.over.Store(false)
 			return err
 		}
 		r.Status = statusExported

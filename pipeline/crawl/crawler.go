@@ -103,6 +103,7 @@ type Record struct {
 type crawler struct {
 	name    string
 	run     string // its id
+	from    int64  // the cursor behind which its results begin
 	options Options
 	seeds   []*url.URL
 	scope   *scope
@@ -113,10 +114,12 @@ type crawler struct {
 	news    news
 	// outdated reports whether another process has ended the run, and begun a new one, or whether that is unknown.
 	outdated func(ctx context.Context) bool
-	count    counters
-	marked   marked
-	stored   atomic.Int64 // pages, those of other processes included as far as they are counted
-	counted  struct{ pages, upTo int64 }
+	// over tells that the run is exported, or about to be: what is replayed now is for the next one.
+	over    atomic.Bool
+	count   counters
+	marked  marked
+	stored  atomic.Int64 // pages, those of other processes included as far as they are counted
+	counted struct{ pages, upTo int64 }
 }
 
 // counters are of this process.
@@ -172,6 +175,9 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	u, err := weburl.Parse(nil, r.URL)
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
+	}
+	if c.over.Load() {
+		return pawl.Release(time.Minute, "the crawl has ended: the next one takes it")
 	}
 	if of := d.Unique.Scope; of != "" && of != scopeOf(c.run) {
 		if c.outdated != nil && c.outdated(ctx) {

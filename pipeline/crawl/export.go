@@ -111,7 +111,7 @@ func (c *crawler) read(ctx context.Context, p parts, r *run, d *depths, page pag
 		outside += more.Count
 		sum.LeftOut.count(why, more)
 	}
-	last, err = scan(ctx, p, c.storeTopic(), func(o *outcome) error {
+	last, err = scan(ctx, p, c.storeTopic(), c.from, func(o *outcome) error {
 		d.add(o)
 		outcomes++
 		found += o.Found
@@ -171,9 +171,9 @@ func (r *run) taken(now totals, ended int64) int64 {
 	return max(0, min(taken, now.Appended-r.Base.Appended-ended))
 }
 
-// scan yields every result of a topic, and returns where it ended.
-func scan(ctx context.Context, p parts, topic string, each func(*outcome) error) (last int64, err error) {
-	for {
+// scan yields every result of a topic behind a cursor, and returns where it ended.
+func scan(ctx context.Context, p parts, topic string, from int64, each func(*outcome) error) (last int64, err error) {
+	for last = from; ; {
 		results, next, err := p.results.ScanResults(ctx, topic, last, pageSize)
 		if err != nil {
 			return 0, fmt.Errorf("read results: %w", err)
@@ -201,12 +201,12 @@ func (c *crawler) deepen(ctx context.Context, p parts) (d *depths, more int, err
 	d = newDepths(c.seeds)
 	learn := func(o *outcome) error { d.add(o); return nil }
 	if c.options.Depth < 0 { // the reading that writes the pages finds whether this one was enough
-		_, err = scan(ctx, p, c.storeTopic(), learn)
+		_, err = scan(ctx, p, c.storeTopic(), c.from, learn)
 		return d, 0, err
 	}
 	for d.changed = true; d.changed; {
 		d.changed = false
-		if _, err := scan(ctx, p, c.storeTopic(), learn); err != nil {
+		if _, err := scan(ctx, p, c.storeTopic(), c.from, learn); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -214,7 +214,7 @@ func (c *crawler) deepen(ctx context.Context, p parts) (d *depths, more int, err
 	if err != nil {
 		return nil, 0, err
 	}
-	_, err = scan(ctx, p, c.storeTopic(), func(o *outcome) error {
+	_, err = scan(ctx, p, c.storeTopic(), c.from, func(o *outcome) error {
 		if len(o.Deeper) == 0 || d.tooDeep(o, c.options.Depth) {
 			return nil
 		}
@@ -330,7 +330,7 @@ func resolve(ctx context.Context, p parts, c *crawler, r *run) error {
 		return nil
 	}
 	var ids []string
-	if _, err := scan(ctx, p, c.storeTopic(), func(o *outcome) error {
+	if _, err := scan(ctx, p, c.storeTopic(), c.from, func(o *outcome) error {
 		if o.Kind == kindPage {
 			ids = append(ids, old[o.key()]...)
 		}
@@ -351,12 +351,12 @@ func settle(ctx context.Context, p parts, c *crawler, r *run, sum *Summary, last
 	if err := resolve(ctx, p, c, r); err != nil {
 		return err
 	}
-	r.Status, r.Summary, r.Results = statusExported, sum, last
+	r.Status, r.Summary = statusExported, sum
 	if err := r.save(ctx, p, c.name); err != nil {
 		return err
 	}
 	c.fetch.cache.prune()
-	return r.clear(ctx, p, c.name)
+	return clearRun(ctx, p, c.name, c.run, last)
 }
 
 // print writes the summary: one line, whatever the format.

@@ -26,9 +26,10 @@ type run struct {
 	StartedAt time.Time `json:"started_at"` // by the store's clock
 	// Base are the totals of the request topic before the run.
 	Base totals `json:"base"`
-	// Summary is its result, once it is exported, and Results where its results end in the store.
+	// From is the cursor behind which its results begin: others are of earlier runs.
+	From int64 `json:"from,omitempty"`
+	// Summary is its result, once it is exported.
 	Summary *Summary `json:"summary,omitempty"`
-	Results int64    `json:"results,omitempty"`
 
 	version int64 // in the state; 0: it is not there
 }
@@ -114,17 +115,15 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 	case last != nil && last.Status != statusExported:
 		return last, appendSeeds(ctx, p, newCrawler(name, last.ID, *o, seeds), seeds) // it may have been killed before
 	}
-	if last != nil { // its process may have been killed before it had removed them
-		if err := last.clear(ctx, p, name); err != nil {
-			return nil, err
-		}
-	}
 	now, err := p.entries.Clock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{ID: pawl.NewID(), Seeds: same, Status: statusRunning, StartedAt: now}
 	if r.Base, err = totalsOf(ctx, p, c.requestTopic()); err != nil {
+		return nil, err
+	}
+	if r.From, err = scan(ctx, p, c.storeTopic(), 0, func(*outcome) error { return nil }); err != nil {
 		return nil, err
 	}
 	if last != nil {
@@ -134,6 +133,11 @@ func begin(ctx context.Context, p parts, name string, seeds []*url.URL, o *Optio
 		return begin(ctx, p, name, seeds, o, resume)
 	} else if err != nil {
 		return nil, err
+	}
+	if last != nil { // its process may have been killed before it had removed its results
+		if err := clearRun(ctx, p, name, last.ID, r.From); err != nil {
+			return nil, err
+		}
 	}
 	return r, appendSeeds(ctx, p, newCrawler(name, r.ID, *o, seeds), seeds)
 }
@@ -148,6 +152,7 @@ func start(ctx context.Context, s store.Store, name string, seeds []*url.URL, o 
 		return p, nil, nil, err
 	}
 	c = newCrawler(name, r.ID, o, seeds)
+	c.from, c.counted.upTo = r.From, r.From
 	return p, r, c, c.remember(ctx, p, log)
 }
 
@@ -173,12 +178,12 @@ func load(ctx context.Context, p parts, name string) (*run, error) {
 	return &r, nil
 }
 
-// clear removes the results of a run that is exported, and the set of its URLs.
-func (r *run) clear(ctx context.Context, p parts, name string) error {
-	if _, err := p.results.RemoveResults(ctx, storeTopic(name), r.Results); err != nil {
+// clearRun removes the results of a run that is exported, up to a cursor, and the set of its URLs.
+func clearRun(ctx context.Context, p parts, name, id string, upTo int64) error {
+	if _, err := p.results.RemoveResults(ctx, storeTopic(name), upTo); err != nil {
 		return fmt.Errorf("remove results: %w", err)
 	}
-	return p.marks.Forget(ctx, scopeOf(r.ID))
+	return p.marks.Forget(ctx, scopeOf(id))
 }
 
 // save stores the run, if no other process has changed it.

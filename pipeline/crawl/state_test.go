@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -49,5 +50,25 @@ func TestStateIsInASecondStore(t *testing.T) {
 	stats, err := second.Stats(t.Context(), "shop.request")
 	if err != nil || len(stats) != 1 || stats[0].Waiting != 1 {
 		t.Errorf("the seed is not there: %+v, %v", stats, err)
+	}
+}
+
+// TestChangedCrawlOfADaemon: the crawl that is not finished holds up another one in its store, and the error says what to
+// do about it in a section.
+func TestChangedCrawlOfADaemon(t *testing.T) {
+	s := memory.New(memory.Config{})
+	values := map[string]any{"seeds": []string{"http://127.0.0.1:1/"}, "scope": ScopeHost, "concurrency": int64(1),
+		"per_host": int64(1), "timeout": Defaults().Timeout, "max_bytes": int64(1), "user_agent": defaultAgent,
+		"allow_private": true, "cache": noCache}
+	env := pipeline.Env{Name: "shop", Store: s, Logger: slog.New(slog.DiscardHandler), Owner: "test",
+		Section: pipeline.NewSection(fields(), values)}
+	if _, err := open(t.Context(), env); err != nil {
+		t.Fatal(err)
+	}
+	values["seeds"] = []string{"http://127.0.0.1:1/other"}
+	_, err := open(t.Context(), env)
+	e, ok := errors.AsType[*pipeline.Error](err)
+	if !ok || !strings.Contains(e.Next, "pipelines.shop") || strings.Contains(e.Next, "--") {
+		t.Errorf("%+v", err)
 	}
 }
