@@ -144,6 +144,9 @@ func (r *run) feedPage(ctx context.Context, batch []found) error {
 			return nil
 		}
 		err := store.Send(ctx, r.store, msgs...)
+		if err == nil {
+			r.hand.appended(msgs)
+		}
 		msgs = msgs[:0]
 		r.dispatcher.Wake()
 		return err

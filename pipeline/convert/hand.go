@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/pawl-dev/pawl"
 )
 
 // hand holds the files that are appended and not yet done. Their number is bounded, and so are the bytes in memory.
@@ -19,6 +21,7 @@ type hand struct {
 type held struct {
 	record
 	file   string
+	sent   bool // its message is in the store
 	inWork bool
 }
 
@@ -36,6 +39,29 @@ func (h *hand) tryAdd(rec record, file string) bool {
 	h.files[rec.Path] = &held{record: rec, file: file}
 	h.mu.Unlock()
 	return true
+}
+
+// appended notes that the messages of files are in the store.
+func (h *hand) appended(msgs []pawl.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range msgs {
+		if f := h.files[string(msgs[i].Body)]; f != nil {
+			f.sent = true
+		}
+	}
+}
+
+// lost returns the files whose messages are not among those that are in the store, and that are not in work.
+func (h *hand) lost(there map[string]bool) (all []*held) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for path, f := range h.files {
+		if f.sent && !f.inWork && !there[path] {
+			all = append(all, f)
+		}
+	}
+	return all
 }
 
 // wait waits until there is room for n files.

@@ -95,6 +95,7 @@ func (r *run) carryOut(ctx context.Context, in *pipeline.Invocation) error {
 		finish()
 	})
 	work.Go(func() { problems[2] = r.dispatcher.Run(working); finish() })
+	work.Go(func() { r.findTaken(working) })
 	work.Wait()
 	close(stopExport)
 	export.Wait()
