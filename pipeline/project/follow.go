@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -65,8 +66,14 @@ func rebuildCommand(ctx context.Context, in *pipeline.Invocation, p *projection)
 	if err := in.Audit(ctx, p.store, "project rebuild", p.projection, 1, "into "+st.Target); err != nil {
 		return err
 	}
+	target := st.Target
 	if st, err = p.follow(ctx, in, st); err != nil {
 		return err
+	}
+	if st.Error == "" && !slices.Contains([]string{st.Index, st.Previous}, target) {
+		return &pipeline.Error{Code: pipeline.ExitConflict, What: "the rebuild into " + target + " was aborted",
+			Err:  errors.New("somebody else ended it; the alias is unchanged"),
+			Next: "see how it stands: pawl project status " + p.name}
 	}
 	err = in.Print(st, "%s: %s, index %s\n", st.Verdict, pipeline.Some(st.Done, "document", "documents"),
 		st.Index)
@@ -110,7 +117,11 @@ func progress(st *state, now time.Time) string {
 func rollbackCommand(ctx context.Context, in *pipeline.Invocation, p *projection) error {
 	st, err := p.rollback(ctx)
 	if err != nil {
-		return &pipeline.Error{Code: pipeline.ExitConflict, What: "no rollback of " + p.name, Err: err}
+		next := "see how it stands: pawl project status " + p.name
+		if errors.Is(err, errNothingBefore) {
+			next = "make a new index from the table: pawl project rebuild " + p.name
+		}
+		return &pipeline.Error{Code: pipeline.ExitConflict, What: "no rollback of " + p.name, Err: err, Next: next}
 	}
 	if err := in.Audit(ctx, p.store, "project rollback", p.projection, 1, "to "+st.Index); err != nil {
 		return err
