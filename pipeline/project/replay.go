@@ -70,6 +70,7 @@ func (r *replay) all(ctx context.Context, f store.DeadFilter) error {
 		}
 		f.Until = now.Add(time.Millisecond)
 	}
+	f.Resolved = new(false) // what was dealt with in another way is over
 	var chosen []store.Record
 	for rec, err := range letters.Dead(ctx, f) {
 		if err != nil {

@@ -154,7 +154,7 @@ SELECT d.name AS id, left(d.topic_name, -6) AS projection, d.name AS outbox_id, 
 	d.attempts, coalesce((d.first ->> 'ended_at')::timestamptz, d.dead_at) AS first_failed_at, d.dead_at AS last_failed_at,
 	coalesce(to_timestamp((d.about ->> 'e')::bigint / 1000000.0), d.vis) AS created_at, d.last ->> 'worker' AS last_owner,
 	d.dead_at AS last_lease_until, d.about #>> '{h,trace_id}' AS trace_id, substring(d.reason FROM 'request ([0-9a-f-]{36})') AS request_id,
-	d.replays::int AS replay_count, NULL::timestamptz AS resolved_at, NULL::text AS resolved_by,
+	d.replays::int AS replay_count, d.resolved_at, d.resolved_by,
 	@outbox_text(d.key) AS doc_id, d.about #>> '{h,op}' AS op, @outbox_number(d.about #>> '{h,version}') AS version
 FROM dead d
 UNION ALL

@@ -81,7 +81,8 @@ SELECT CAST(substr(m.id, 2) AS TEXT) AS id, substr(t.name, 1, length(t.name) - 6
 	strftime('%Y-%m-%dT%H:%M:%fZ', d.at / 1000000.0, 'unixepoch') AS last_lease_until,
 	json_extract(CAST(m.headers AS TEXT), '$.trace_id') AS trace_id,
 	CASE WHEN instr(d.reason, 'request ') THEN substr(d.reason, instr(d.reason, 'request ') + 8, 36) END AS request_id,
-	m.replays AS replay_count, NULL AS resolved_at, NULL AS resolved_by, CAST(m.key AS TEXT) AS doc_id,
+	m.replays AS replay_count, strftime('%Y-%m-%dT%H:%M:%fZ', d.resolved / 1000000.0, 'unixepoch') AS resolved_at, d.resolved_by,
+	CAST(m.key AS TEXT) AS doc_id,
 	json_extract(CAST(m.headers AS TEXT), '$.op') AS op, CAST(json_extract(CAST(m.headers AS TEXT), '$.version') AS INTEGER) AS version
 FROM pawl_dead d JOIN pawl_msg m ON m.seq = d.seq JOIN pawl_topic t ON t.topic = d.topic LEFT JOIN pawl_tried r ON r.seq = d.seq
 WHERE t.name LIKE '%.index' AND m.headers IS NOT NULL
