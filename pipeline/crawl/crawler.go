@@ -130,7 +130,7 @@ type counters struct {
 func newCrawler(name, run string, o Options, seeds []*url.URL) *crawler {
 	return &crawler{
 		name: name, run: run, options: o, seeds: seeds, scope: &scope{kind: o.Scope, seeds: seeds},
-		fetch: newFetcher(&o),
+		fetch: newFetcher(&o, seeds...),
 		hosts: hosts{byID: map[string]*host{}},
 	}
 }

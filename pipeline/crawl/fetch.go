@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -59,6 +61,7 @@ type fetcher struct {
 	proxies  *proxies
 	agent    string
 	headers  map[string]string
+	own      []*url.URL // see sends
 	timeout  time.Duration
 	maxBytes int64
 
@@ -66,7 +69,8 @@ type fetcher struct {
 	lookup       func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-func newFetcher(o *Options) *fetcher {
+// newFetcher makes a fetcher. own are URLs whose owners get all headers.
+func newFetcher(o *Options, own ...*url.URL) *fetcher {
 	dialer := &net.Dialer{Timeout: silence, KeepAlive: 30 * time.Second}
 	if !o.AllowPrivate { // after the name was resolved, and for every redirect
 		dialer.Control = func(_, address string, _ syscall.RawConn) error {
@@ -100,7 +104,7 @@ func newFetcher(o *Options) *fetcher {
 				ForceAttemptHTTP2: true, DisableCompression: true,
 			},
 		},
-		cache: &cache{}, agent: o.UserAgent, headers: o.Headers, timeout: o.Timeout, maxBytes: o.MaxBytes,
+		cache: &cache{}, agent: o.UserAgent, headers: o.Headers, own: own, timeout: o.Timeout, maxBytes: o.MaxBytes,
 	}
 }
 
@@ -153,7 +157,9 @@ func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (_ *answer, er
 		known.condition(req)
 	}
 	for k, v := range f.headers {
-		req.Header.Set(k, v)
+		if f.sends(k, u) {
+			req.Header.Set(k, v)
+		}
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
@@ -192,6 +198,16 @@ func (f *fetcher) through(ctx context.Context, proxy, u *url.URL) (_ *answer, er
 	}
 	f.cache.put(u, a)
 	return a, nil
+}
+
+// harmless are headers that no secret is in.
+var harmless = regexp.MustCompile(`(?i)^(accept|accept-.*|cache-control|dnt|from|pragma|referer|sec-.*|user-agent)$`)
+
+// sends reports whether a header of the options is sent to a URL. One that may be a secret is for the domains that the
+// user named: a link, or a redirect of a page, a robots.txt or a sitemap, may lead anywhere.
+func (f *fetcher) sends(name string, u *url.URL) bool {
+	return harmless.MatchString(name) ||
+		slices.ContainsFunc(f.own, func(own *url.URL) bool { return realm(own) == realm(u) })
 }
 
 var (
