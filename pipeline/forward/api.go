@@ -32,7 +32,10 @@ type client struct {
 func newClient(base, token string) *client {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is documented to be one
 	t.MaxIdleConnsPerHost = 64
-	return &client{base: strings.TrimRight(base, "/"), token: token, http: &http.Client{Transport: t}}
+	// Telegram redirects nothing. Who does would get the token, in the Referer.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client{base: strings.TrimRight(base, "/"), token: token,
+		http: &http.Client{Transport: t, CheckRedirect: stay}}
 }
 
 // apiError is an answer of the Bot API that says no.
@@ -46,6 +49,29 @@ type apiError struct {
 
 func (e *apiError) Error() string {
 	return fmt.Sprintf("%s: Telegram answered %d %s", e.Method, e.Code, e.Description)
+}
+
+// foreignError is an answer that Telegram did not give, but what stands before it. It says nothing of the call.
+type foreignError struct {
+	method string
+	status int
+}
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s: HTTP %d %s, which is no answer of Telegram", e.method, e.status, http.StatusText(e.status))
+}
+
+// foreign is the error of an answer that is not one of Telegram. Who is too busy, or cannot reach Telegram, is heeded
+// like Telegram itself.
+func foreign(method string, resp *http.Response, err error) error {
+	switch code := resp.StatusCode; {
+	case code == http.StatusTooManyRequests, code >= 500:
+		wait, _ := retryafter.Of(resp.Header)
+		return &apiError{Method: method, Code: code, Description: http.StatusText(code), RetryAfter: wait}
+	case code/100 == 2 && err != nil:
+		return fmt.Errorf("%s: the answer is not JSON", method)
+	}
+	return &foreignError{method, resp.StatusCode}
 }
 
 // asAPI returns the answer of the Bot API in an error; nil if there was none.
@@ -104,24 +130,15 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		return c.unanswered(method, err)
 	}
 	var e envelope
-	if err := json.Unmarshal(text, &e); err != nil {
-		if resp.StatusCode/100 != 2 { // a proxy's page
-			wait, _ := retryafter.Of(resp.Header)
-			return &apiError{Method: method, Code: resp.StatusCode, Description: http.StatusText(resp.StatusCode),
-				RetryAfter: wait}
-		}
-		return fmt.Errorf("%s: the answer is not JSON", method)
+	if err := json.Unmarshal(text, &e); err != nil || !e.OK && e.ErrorCode == 0 {
+		return foreign(method, resp, err)
 	}
 	if !e.OK {
-		code := e.ErrorCode
-		if code == 0 {
-			code = resp.StatusCode
-		}
 		wait, ok := retryafter.Of(http.Header{"Retry-After": {strings.Trim(string(e.Parameters.RetryAfter), `"`)}})
 		if !ok {
 			wait, _ = retryafter.Of(resp.Header)
 		}
-		return &apiError{Method: method, Code: code, Description: c.mask(e.Description), RetryAfter: wait,
+		return &apiError{Method: method, Code: e.ErrorCode, Description: c.mask(e.Description), RetryAfter: wait,
 			MigrateTo: e.Parameters.MigrateTo}
 	}
 	if out == nil {

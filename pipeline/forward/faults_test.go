@@ -3,11 +3,13 @@ package forward
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,6 +131,41 @@ func TestNothingIsLeftOfAText(t *testing.T) {
 	rule := r.rules().of(Place{Chat: source})
 	if o := judge(rule, &message{Text: "secret 6"}); o.Why != "not sent: what rule 1 replaces leaves nothing of the text" {
 		t.Errorf("the command says %q", o.Why)
+	}
+}
+
+// TestAnswersThatAreNotTelegrams: what stands before Telegram refuses calls, or sends them elsewhere. No message is lost
+// by that, no target is disabled, and the token goes nowhere else.
+func TestAnswersThatAreNotTelegrams(t *testing.T) {
+	for _, status := range []int{307, 400, 401, 403} {
+		r := newRig(t, nil)
+		elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+			t.Errorf("%d leads to %s, referred by %s", status, q.URL, q.Referer())
+		}))
+		t.Cleanup(elsewhere.Close)
+		var refused, mended atomic.Bool
+		before := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+			if mended.Load() || !strings.HasSuffix(q.URL.Path, "/forwardMessage") {
+				r.api.ServeHTTP(w, q)
+				return
+			}
+			refused.Store(true)
+			w.Header().Set("Location", elsewhere.URL)
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, map[bool]string{true: `{"message":"no"}`, false: "<html>no"}[status == 403])
+		}))
+		t.Cleanup(before.Close)
+		t.Cleanup(before.CloseClientConnections)
+		r.url = before.URL
+		r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}})
+		r.start()
+		r.api.Write(sim.Post{Chat: source, From: sim.Member, Text: "one"})
+		r.await("it is refused", refused.Load)
+		mended.Store(true)
+		r.gets(target, "one")
+		if rule := r.rules().of(Place{Chat: source}); len(rule.Disabled) > 0 {
+			t.Errorf("%d: disabled are %v", status, rule.Disabled)
+		}
 	}
 }
 

@@ -105,6 +105,9 @@ func (f *forwarder) failed(ctx context.Context, j *job, err error, hold time.Dur
 
 // neverSent tells errors of a call that did not reach the other side.
 func neverSent(err error) bool {
+	if _, ok := errors.AsType[*foreignError](err); ok {
+		return true
+	}
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
