@@ -99,8 +99,11 @@ func newClient(base, corp, secret string, marks store.Shared, pipeline string,
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 256,
 		IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second,
 	}
+	// WeCom redirects nothing. Who does would get the access token, in the Referer.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &client{
-		base: strings.TrimRight(base, "/"), http: &http.Client{Transport: transport, Timeout: callTimeout},
+		base:   strings.TrimRight(base, "/"),
+		http:   &http.Client{Transport: transport, Timeout: callTimeout, CheckRedirect: stay},
 		called: called, blocked: map[string]block{},
 	}
 	c.token = &tokens{marks: marks, scope: pipeline + ".token", corp: corp, secret: secret, client: c}
@@ -248,7 +251,10 @@ func (c *client) read(api string, text []byte, out any) error {
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return &uncertainError{api, errors.New("the answer is not JSON")}
 	}
-	if answer.Code != nil && *answer.Code != 0 {
+	if answer.Code == nil {
+		return &uncertainError{api, errors.New("the answer has no errcode")}
+	}
+	if *answer.Code != 0 {
 		return &apiError{api: api, code: *answer.Code, text: answer.Text, row: rowOf(*answer.Code)}
 	}
 	if out == nil {

@@ -218,3 +218,24 @@ func TestWebhookFailures(t *testing.T) {
 		t.Errorf("an answer that is too long: %+v", f)
 	}
 }
+
+// TestAnswersThatAreNotWeComs: an answer without an errcode, and a redirect, are of what stands before WeCom. They say
+// nothing of the call, and the access token goes nowhere else.
+func TestAnswersThatAreNotWeComs(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was asked for, referred by %s", r.URL, r.Referer())
+		_, _ = fmt.Fprint(w, `{"errcode":0}`)
+	}))
+	t.Cleanup(elsewhere.Close)
+	for name, answer := range map[string]http.HandlerFunc{
+		"no errcode": func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"message":"no route"}`) },
+		"a redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
+	} {
+		err := clientOf(t, answer).call(t.Context(), "kf/send_msg", map[string]string{}, nil)
+		if !unanswered(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
