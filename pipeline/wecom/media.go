@@ -67,8 +67,9 @@ func (c *client) media(ctx context.Context, id string, out io.Writer) (n int64, 
 			return err
 		}
 		defer func() { _ = reply.Body.Close() }()
-		if strings.Contains(reply.Header.Get("Content-Type"), "json") ||
-			strings.HasPrefix(reply.Header.Get("Content-Type"), "text/plain") {
+		kind := reply.Header.Get("Content-Type") // a file may have those of errors, too
+		if reply.Header.Get("Content-Disposition") == "" &&
+			(strings.Contains(kind, "json") || strings.HasPrefix(kind, "text/plain")) {
 			text, err := io.ReadAll(io.LimitReader(reply.Body, maxCallback))
 			if err != nil {
 				return &uncertainError{api, errors.New("the answer broke off")}

@@ -70,3 +70,20 @@ func TestMediaSaysWhyItCannotBeFetched(t *testing.T) {
 		}
 	}
 }
+
+// TestMediaThatIsAText: a file may have the type of WeCom's errors. It is a file where the answer says so.
+func TestMediaThatIsAText(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{"text/plain": "a note", "application/json": `{"a":1}`} {
+		c := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Disposition", `attachment; filename="note"`)
+			_, _ = w.Write([]byte(want))
+		})
+		to := filepath.Join(t.TempDir(), "note")
+		_, err := c.saveMedia(t.Context(), "one", to)
+		if got, _ := os.ReadFile(to); err != nil || string(got) != want {
+			t.Errorf("%s: the file is %q, the error %v", kind, got, err)
+		}
+	}
+}
