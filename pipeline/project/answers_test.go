@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/pipeline"
 )
 
 // What an answer does not prove is not taken for written, and the reason says what it was.
@@ -223,5 +225,36 @@ func TestRefusedAtOnce(t *testing.T) {
 	results, whole := p.send(t.Context(), items, 5<<20)
 	if whole == nil || results[499].err == nil || requests > 2 {
 		t.Errorf("%v, %v after %d requests", whole, results[499].err, requests)
+	}
+}
+
+// TestRedirects: a change that is redirected as a GET was not made, whatever is answered there; one that stays as it is
+// was.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	asked := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked += r.Method + " " + r.URL.Path + " "; r.URL.Path == "/login" {
+			_, _ = io.WriteString(w, `{"acknowledged":true}`)
+			return
+		}
+		code, _ := strconv.Atoi(strings.Trim(r.URL.Path, "/_aliases"))
+		http.Redirect(w, r, "/login", code)
+	}))
+	defer server.Close()
+	for code, want := range map[int]string{301: "HTTP 301", 302: "HTTP 302", 303: "HTTP 303", 307: "", 308: ""} {
+		sink := map[string]any{"url": fmt.Sprintf("%s/%d", server.URL, code), "index": "x"}
+		s, err := newSearch(pipeline.NewSection(fields()[2].Fields, sink))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.point(t.Context(), "x", "x-1", "x-2")
+		if (err == nil) != (want == "") || err != nil && !(strings.Contains(err.Error(), want) &&
+			strings.Contains(err.Error(), "is url of the sink right?")) {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	if strings.Contains(asked, "GET") {
+		t.Errorf("asked: %s", asked)
 	}
 }

@@ -56,8 +56,19 @@ func newSearch(sink pipeline.Section) (*search, error) {
 		}
 		t.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	}
-	s.client = &http.Client{Transport: t, Timeout: searchTimeout}
+	s.client = &http.Client{Transport: t, Timeout: searchTimeout, CheckRedirect: sameMethod}
 	return s, nil
+}
+
+// sameMethod follows redirects but those that make a GET of a change: its success is not that of the change.
+func sameMethod(req *http.Request, via []*http.Request) error {
+	switch {
+	case req.Method != via[0].Method:
+		return http.ErrUseLastResponse
+	case len(via) >= 10:
+		return errors.New("more than 10 redirects")
+	}
+	return nil
 }
 
 // authority reads certificates.
@@ -187,6 +198,9 @@ func refusal(res *http.Response, text []byte, id string) error {
 	}
 	if json.Unmarshal(text, &doc) == nil {
 		e.kind, e.reason = cause(doc.Error)
+	}
+	if to, err := res.Location(); err == nil {
+		e.reason = fmt.Sprintf("a redirect to %s: is url of the sink right?", to.Host)
 	}
 	if e.kind == "" && e.reason == "" && len(text) > 0 { // of what stands before the index
 		e.reason = fmt.Sprintf("%.120q", bytes.TrimSpace(text))
