@@ -176,13 +176,13 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
-	if c.over.Load() {
-		return pawl.Release(time.Minute, "the crawl has ended: the next one takes it")
-	}
-	if of := d.Unique.Scope; of != "" && of != scopeOf(c.run) {
-		if c.outdated != nil && c.outdated(ctx) {
-			return pawl.Release(time.Second, "it is of a run that another process has begun since")
-		}
+	of := d.Unique.Scope
+	switch earlier := of != "" && of != scopeOf(c.run); {
+	case earlier && c.outdated != nil && c.outdated(ctx):
+		return pawl.Release(time.Second, "it is of a run that another process has begun since")
+	case c.over.Load():
+		return pawl.Release(5*time.Second, "the crawl has ended: the next one takes it")
+	case earlier:
 		return c.replayed(d, u, r)
 	}
 	if r.Sitemap == 0 {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
@@ -201,10 +202,13 @@ func TestAnOldProcessLeavesANewRunAlone(t *testing.T) {
 	c := newCrawler(Name, "old", Defaults("http://a.example/"), nil)
 	c.outdated = func(context.Context) bool { return true }
 	u := &url.URL{Scheme: "http", Host: "a.example", Path: "/"}
-	d := &pawl.Delivery{Message: newCrawler(Name, "new", Defaults(), nil).visit(u, request{})}
-	_, released := errors.AsType[*pawl.ReleaseError](c.Handle(t.Context(), d))
-	if !released || len(d.Emitted()) > 0 {
-		t.Errorf("it was not given back, and %d messages were emitted", len(d.Emitted()))
+	for _, over := range []bool{false, true} {
+		c.over.Store(over)
+		d := &pawl.Delivery{Message: newCrawler(Name, "new", Defaults(), nil).visit(u, request{})}
+		e, released := errors.AsType[*pawl.ReleaseError](c.Handle(t.Context(), d))
+		if !released || e.After > time.Second || len(d.Emitted()) > 0 {
+			t.Errorf("it was not given back soon: %v, and %d messages were emitted", e, len(d.Emitted()))
+		}
 	}
 }
 
