@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -295,6 +296,10 @@ func (p *projection) finish(ctx context.Context, st *state) error {
 		if c.Verdict != equal {
 			st.State = rebuildFailed
 			st.Error = "the rebuild is not equal to the table: " + c.String()
+			if st.Done < st.Total && c.Missing > 0 {
+				st.Error += fmt.Sprintf("; %d of %d rows were read in the order of the key, which needs a type on "+
+					"SQLite: CAST(id AS INTEGER), say", st.Done, st.Total)
+			}
 			return p.put(ctx, st)
 		}
 		if err := p.put(ctx, st); err != nil { // an abort that came meanwhile wins

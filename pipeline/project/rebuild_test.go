@@ -233,3 +233,32 @@ func TestRebuildThatIsAborted(t *testing.T) {
 		t.Errorf("the rollback ends with %+v", e)
 	}
 }
+
+// TestRebuildByAKeyWithoutAType: SQLite does not compare such a key with a text. The error says so, and with a type it
+// works.
+func TestRebuildByAKeyWithoutAType(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	r.values["batch_size"] = int64(10)
+	for id := range 25 {
+		r.exec(`INSERT INTO products VALUES ($1, 'seed', 1)`, id)
+	}
+	for key, want := range map[string]string{"id + 0": "CAST(id AS INTEGER)", "CAST(id + 0 AS INTEGER)": ""} {
+		r.values["source"] = object("source", map[string]any{"table": "products", "key": key, "doc_id": "id",
+			"version": "version", "doc": "json_object('name', name)"})
+		_, stop := r.daemon()
+		p := r.projection()
+		r.until("the first index", func() bool { st, err := p.state(t.Context()); return err == nil && st.Index != "" })
+		_, err := p.begin(t.Context())
+		r.ok(err)
+		var st state
+		r.until("it ends", func() bool {
+			st, err = p.state(t.Context())
+			return err == nil && (st.State == running || st.State == rebuildFailed)
+		})
+		if st.State == running != (want == "") || !strings.Contains(st.Error, want) {
+			t.Errorf("by %s: %+v", key, st)
+		}
+		stop()
+	}
+}
