@@ -3,6 +3,7 @@ package crawl
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -55,5 +56,14 @@ func TestSecretHeadersStayWithTheSeeds(t *testing.T) {
 		if seen[path] == 0 {
 			t.Errorf("%s of the other site was not asked for", path)
 		}
+	}
+}
+
+// TestSeedsWithAPassword: a password in a seed would not be sent, so it is refused, and not shown.
+func TestSeedsWithAPassword(t *testing.T) {
+	o := Defaults("http://user:hush@example.com/a", "http://user@example.com/b", "http://example.com/@c:d@e")
+	_, err := o.check()
+	if err == nil || strings.Count(err.Error(), "Authorization=Basic") != 2 || strings.Contains(err.Error(), "hush") {
+		t.Errorf("%v", err)
 	}
 }

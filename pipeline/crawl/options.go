@@ -136,9 +136,13 @@ func (o *Options) check() ([]*url.URL, error) {
 			continue
 		}
 		u, err := weburl.Parse(nil, text)
+		given, _ := url.Parse(text)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
+		case given != nil && given.User != nil:
+			errs = append(errs, fmt.Errorf("the user and password of %s are not sent: leave them out, and give "+
+				"--header 'Authorization=Basic …', in a section headers", u))
 		case !o.AllowPrivate && privateHost(u):
 			errs = append(errs, fmt.Errorf("%s is of this machine or a private network; "+
 				"--allow-private allows it, in a section allow_private", u.Host))
