@@ -65,7 +65,8 @@ func TestRunFollowsTheLinksThatAreNamed(t *testing.T) {
 	var names []string
 	walk := &run{sources: all}
 	if err := walk.walk(t.Context(), func(f found) error { names = append(names, f.path); return nil },
-		func() {}, func(string, error) {}); err != nil || strings.Join(names, " ") != "folder/a.md folder/b.md other.md" {
+		func() {}, func(string, error) {}); err != nil ||
+		strings.Join(names, " ") != "folder/a.md folder/b.md other.md" {
 		t.Errorf("%q %v", names, err)
 	}
 }

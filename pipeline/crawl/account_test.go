@@ -153,7 +153,8 @@ func TestACrawlAfterOneKilledAtItsEnd(t *testing.T) {
 	if err != nil || len(results) == 0 {
 		t.Fatal(err, results)
 	}
-	if _, err := s.Cancel(t.Context(), r.ids(s.List(t.Context(), store.Filter{Topic: "crawl.request"}))...); err != nil {
+	waiting := r.ids(s.List(t.Context(), store.Filter{Topic: "crawl.request"}))
+	if _, err := s.Cancel(t.Context(), waiting...); err != nil {
 		t.Fatal(err)
 	}
 	p.results = stuckResults{p.results}

@@ -65,8 +65,9 @@ same is a line of JSON on stderr every ten seconds, and at the end.`,
 				Doc: "the largest body; a larger one is a dead letter"},
 			{Name: "user-agent", Default: defaultAgent,
 				Doc: "the User-Agent; its first word is the name that robots.txt is searched for"},
-			{Name: "header", Type: pipeline.Texts, Doc: "a header of requests, `NAME=VALUE`; can be repeated. One that may be " +
-				"secret, such as Authorization or Cookie, is sent to the domains of the given URLs only"},
+			{Name: "header", Type: pipeline.Texts,
+				Doc: "a header of requests, `NAME=VALUE`; can be repeated. One that may be secret, such as " +
+					"Authorization or Cookie, is sent to the domains of the given URLs only"},
 			{Name: "proxy", Type: pipeline.Texts,
 				Doc: "send requests through the proxy at `URL`; can be repeated: the proxies that work take turns"},
 			{Name: "ignore-robots", Type: pipeline.Bool,
@@ -246,8 +247,8 @@ func open(ctx context.Context, env pipeline.Env) (*pipeline.Pipeline, error) {
 	o.Markdown = isFolder(out)
 	p, r, c, err := start(ctx, home, env.Name, seeds, o, true, env.Logger)
 	if e, ok := errors.AsType[*pipeline.Error](err); ok && e.Code == pipeline.ExitConflict {
-		e.Next = fmt.Sprintf("give pipelines.%s the seeds, scope, depth and kind of out back until that crawl is finished, "+
-			"or crawl under another name, or in a store of its own: state: sqlite:other.db", env.Name)
+		e.Next = fmt.Sprintf("give pipelines.%s the seeds, scope, depth and kind of out back until that crawl is "+
+			"finished, or crawl under another name, or in a store of its own: state: sqlite:other.db", env.Name)
 	}
 	if err != nil {
 		return nil, err

@@ -71,8 +71,8 @@ func fields() []pipeline.Field {
 		{Name: "user_agent", Default: defaultAgent,
 			Doc: "The User-Agent. What comes before the first / names the group of robots.txt that counts."},
 		{Name: "headers", Type: pipeline.Table, Of: &pipeline.Field{Secret: true},
-			Doc: "Headers of requests. Those that may be secret (all but Accept and the like, Cache-Control, DNT, From, " +
-				"Pragma, Referer, Sec-… and User-Agent) are sent to the domains of the seeds only."},
+			Doc: "Headers of requests. Those that may be secret (all but Accept and the like, Cache-Control, DNT, " +
+				"From, Pragma, Referer, Sec-… and User-Agent) are sent to the domains of the seeds only."},
 		{Name: "proxies", Type: pipeline.Texts, Secret: true, Check: checkProxy, DefaultDoc: "that of the environment",
 			Doc: "The URLs of proxies: http://, https:// or socks5://, with user and password. Requests go in turn through " +
 				"those that work."},

@@ -53,8 +53,8 @@ func TestStateIsInASecondStore(t *testing.T) {
 	}
 }
 
-// TestChangedCrawlOfADaemon: the crawl that is not finished holds up another one in its store, and the error says what to
-// do about it in a section.
+// TestChangedCrawlOfADaemon: the crawl that is not finished holds up another one in its store, and the error says what
+// to do about it in a section.
 func TestChangedCrawlOfADaemon(t *testing.T) {
 	s := memory.New(memory.Config{})
 	values := map[string]any{"seeds": []string{"http://127.0.0.1:1/"}, "scope": ScopeHost, "concurrency": int64(1),

@@ -112,7 +112,8 @@ func TestEditsReachCopies(t *testing.T) {
 	r.gets(sim.Member, "two")
 }
 
-// TestNothingIsLeftOfAText: what a rule is to remove does not reach a copy, also where it is all of a text or a caption.
+// TestNothingIsLeftOfAText: what a rule is to remove does not reach a copy, also where it is all of a text or a
+// caption.
 func TestNothingIsLeftOfAText(t *testing.T) {
 	r := newRig(t, nil)
 	r.rule(Rule{Source: Place{Chat: source}, Targets: []Place{{Chat: target}}, Mode: modeCopy,
@@ -129,13 +130,14 @@ func TestNothingIsLeftOfAText(t *testing.T) {
 		t.Errorf("a dead letter: %v, %v", letter.Reason, err)
 	}
 	rule := r.rules().of(Place{Chat: source})
-	if o := judge(rule, &message{Text: "secret 6"}); o.Why != "not sent: what rule 1 replaces leaves nothing of the text" {
+	const why = "not sent: what rule 1 replaces leaves nothing of the text"
+	if o := judge(rule, &message{Text: "secret 6"}); o.Why != why {
 		t.Errorf("the command says %q", o.Why)
 	}
 }
 
-// TestAnswersThatAreNotTelegrams: what stands before Telegram refuses calls, or sends them elsewhere. No message is lost
-// by that, no target is disabled, and the token goes nowhere else.
+// TestAnswersThatAreNotTelegrams: what stands before Telegram refuses calls, or sends them elsewhere. No message is
+// lost by that, no target is disabled, and the token goes nowhere else.
 func TestAnswersThatAreNotTelegrams(t *testing.T) {
 	for _, status := range []int{307, 400, 401, 403} {
 		r := newRig(t, nil)

@@ -83,8 +83,8 @@ func fields() []pipeline.Field {
 			Doc: "The table that the documents come from, for rebuild and verify. The values are SQL expressions over the table.",
 			Fields: []pipeline.Field{
 				{Name: "table", Doc: "The table, or a view."},
-				{Name: "key", Doc: "A unique column to read pages by. On SQLite it needs a type: `CAST(id AS INTEGER)` where " +
-					"the column has none."},
+				{Name: "key", Doc: "A unique column to read pages by. On SQLite it needs a type: " +
+					"`CAST(id AS INTEGER)` where the column has none."},
 				{Name: "doc_id", Doc: "The id of a document, as text."},
 				{Name: "version", DefaultDoc: "0: any change is newer", Doc: "The version of a document."},
 				{Name: "doc", Doc: "The document, as JSON."},

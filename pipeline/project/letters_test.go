@@ -27,7 +27,8 @@ func TestLetterThatIsResolvedByHand(t *testing.T) {
 				r.t.Fatal(refused)
 			}
 		}
-		if got := r.one(`SELECT doc_id || ' ' || resolved_by FROM dead_letter_outbox WHERE resolved_at IS NOT NULL`); got != "1 ann" {
+		got := r.one(`SELECT doc_id || ' ' || resolved_by FROM dead_letter_outbox WHERE resolved_at IS NOT NULL`)
+		if got != "1 ann" {
 			r.t.Errorf("resolved is %q", got)
 		}
 		again := replay{projection: p, who: "ann"}

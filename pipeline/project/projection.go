@@ -210,8 +210,8 @@ const (
 	verifying = "verifying"
 )
 
-// targets are what a change is written to, the searched index first. Where there are others, it is written to by its own
-// alias as well: the one that is searched moves before the state says so, or stays if the answer is lost.
+// targets are what a change is written to, the searched index first. Where there are others, it is written to by its
+// own alias as well: the one that is searched moves before the state says so, or stays if the answer is lost.
 func (s *state) targets(alias string) []string {
 	if s.Target == "" && s.Previous == "" {
 		return []string{alias}

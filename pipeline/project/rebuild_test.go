@@ -207,8 +207,8 @@ func TestRebuildIsThrottled(t *testing.T) {
 	}
 }
 
-// TestRebuildThatIsAborted: the command that shows a rebuild says that somebody else has ended it; and where there is no
-// index to go back to, that a rebuild makes one.
+// TestRebuildThatIsAborted: the command that shows a rebuild says that somebody else has ended it; and where there is
+// no index to go back to, that a rebuild makes one.
 func TestRebuildThatIsAborted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)
@@ -218,11 +218,15 @@ func TestRebuildThatIsAborted(t *testing.T) {
 	stop()
 	p, ended := r.projection(), make(chan error, 1)
 	in := &pipeline.Invocation{Stdout: io.Discard, Stderr: io.Discard, Quiet: true, Output: "json",
-		Flags: pipeline.NewValues([]pipeline.Flag{{Name: "abort", Type: pipeline.Bool}}, map[string]any{"abort": false}, nil),
+		Flags: pipeline.NewValues([]pipeline.Flag{{Name: "abort", Type: pipeline.Bool}},
+			map[string]any{"abort": false}, nil),
 		Audit: func(context.Context, store.Store, string, string, int, string) error { return nil }}
 	go func() { ended <- rebuildCommand(t.Context(), in, p) }()
 	other := r.projection()
-	r.until("it is begun", func() bool { st, err := other.state(t.Context()); return err == nil && st.State == building })
+	r.until("it is begun", func() bool {
+		st, err := other.state(t.Context())
+		return err == nil && st.State == building
+	})
 	r.ok(other.abort(t.Context()))
 	e, ok := errors.AsType[*pipeline.Error](<-ended)
 	if !ok || e.Code != pipeline.ExitConflict || !strings.Contains(e.What, r.alias+"-000002 was aborted") {
