@@ -301,9 +301,6 @@ func deadPlan(v *view) (any, error) {
 func planCommand(kind string, body map[string]any) string {
 	words := []string{"pawl", "dead", kind}
 	flag := func(name string, value any) { words = append(words, name, operate.ShellWord(fmt.Sprint(value))) }
-	if ids, ok := body["ids"].([]string); ok {
-		words = append(words, ids...)
-	}
 	filter, _ := body["filter"].(map[string]any)
 	for _, name := range deadFilters {
 		if value, ok := filter[name]; ok && name == "resolved" {
@@ -324,13 +321,14 @@ func planCommand(kind string, body map[string]any) string {
 	if body["keep_attempts"] == true {
 		words = append(words, "--keep-attempts")
 	}
-	if kind == operate.KindResolve {
-		flag("--note", body["reason"])
+	if note, ok := body["reason"]; ok && kind == operate.KindResolve {
+		flag("--note", note)
 	}
 	if body["all"] == true {
 		words = append(words, "--all")
 	}
-	return strings.Join(words, " ")
+	ids, _ := body["ids"].([]string)
+	return strings.Join(append(words, operands(ids)...), " ")
 }
 
 // deadRun carries out a plan as it was shown.

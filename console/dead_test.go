@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -171,8 +172,11 @@ func TestAPlanNamesItsCommand(t *testing.T) {
 		{url.Values{"kind": {"resolve"}, "b:filter.resolved": {"true"}, "s:reason": {"no such address"}},
 			"pawl dead resolve --resolved --note 'no such address'"},
 		{url.Values{"kind": {"replay"}, "l:ids": {"m1"}, "b:keep_attempts": {"true"}},
-			"pawl dead replay m1 --keep-attempts"},
+			"pawl dead replay --keep-attempts m1"},
 		{url.Values{"kind": {"discard"}}, "pawl dead discard --all"},
+		{url.Values{"kind": {"resolve"}, "s:filter.topic": {"mail"}}, "pawl dead resolve --topic mail"},
+		{url.Values{"kind": {"replay"}, "l:ids": {"order 7\r\n$(id)", "-x"}, "n:rate": {"5"}},
+			"pawl dead replay --rate 5 -- 'order 7' '$(id)' -x"},
 	} {
 		v := &view{r: &http.Request{PostForm: c.form}}
 		body, err := v.fields()
@@ -181,6 +185,30 @@ func TestAPlanNamesItsCommand(t *testing.T) {
 		}
 		if got := planCommand(c.form.Get("kind"), body); err != nil || got != c.want {
 			t.Errorf("%s, want %s (%v)", got, c.want, err)
+		}
+	}
+}
+
+// TestALetterOfAnyIDIsReplayed: its plan has it, and the commands beside the forms name it as a shell takes it.
+func TestALetterOfAnyIDIsReplayed(t *testing.T) {
+	r := newRig(t, nil)
+	letters, _ := store.As[store.DeadLetters](r.store)
+	for id, word := range map[string]string{"order  7 ": "'order  7 '", "$(id)/中": "'$(id)/中'", "-x": "-- -x"} {
+		if refused, err := letters.Import(t.Context(), store.Record{Message: pawl.Message{ID: id, Topic: "sms",
+			Body: []byte("hello")}, State: store.IsDead, EnqueuedAt: time.Now(), DeadAt: time.Now()}); err != nil ||
+			len(refused) > 0 {
+			t.Fatal(refused, err)
+		}
+		page := r.get(secretOf(api.Operator), "/console/messages/"+url.PathEscape(id))
+		if want := "<code>" + html.EscapeString("pawl dead edit "+word) + "</code>"; !strings.Contains(page, want) {
+			t.Errorf("no %s in the page of %q:\n%s", want, id, page)
+		}
+		_, plan := r.do(r.as(secretOf(api.Operator), http.MethodPost, "/console/dead/plan", url.Values{"kind": {"replay"},
+			"l:ids": {id}}))
+		_, code, _ := strings.Cut(plan, `class="command"><code>`)
+		code, _, _ = strings.Cut(html.UnescapeString(code), "<")
+		if want := "pawl dead replay " + word; code != want || !strings.Contains(plan, "replay <b>1</b>") {
+			t.Errorf("the plan for %q says %q, want %q:\n%s", id, code, want, plan)
 		}
 	}
 }

@@ -94,9 +94,22 @@ func (a *action) Command() string {
 	for i, name := range names {
 		if asked, ok := strings.CutPrefix(name, "%7B"); ok { // by the form
 			names[i] = strings.ToUpper(strings.TrimSuffix(asked, "%7D"))
+		} else if plain, err := url.PathUnescape(name); err == nil {
+			names[i] = plain
 		}
 	}
-	return "pawl " + strings.Join(append([]string{r.Command}, names...), " ")
+	return "pawl " + strings.Join(append([]string{r.Command}, operands(names)...), " ")
+}
+
+// operands are names as the last words of a command for a shell.
+func operands(names []string) []string {
+	var words []string
+	for _, name := range names {
+		if words = append(words, operate.ShellWord(name)); strings.HasPrefix(name, "-") && words[0] != "--" {
+			words = slices.Insert(words, 0, "--") // it is no flag
+		}
+	}
+	return words
 }
 
 // routeOf finds the route of a path by which something is done, and the names in it.
@@ -190,8 +203,11 @@ func (v *view) fields() (map[string]any, error) {
 	for name, values := range v.r.PostForm {
 		kind, path, typed := strings.Cut(name, ":")
 		text := strings.TrimSpace(strings.Join(values, "\n"))
-		if kind == "s" { // as it was written; forms write lines with \r\n
+		switch kind { // as it was written; forms write lines with \r\n
+		case "s":
 			text = strings.ReplaceAll(values[0], "\r\n", "\n")
+		case "l":
+			text = strings.ReplaceAll(strings.Join(values, "\n"), "\r\n", "\n")
 		}
 		if !typed || text == "" || kind == "p" {
 			continue
@@ -233,7 +249,7 @@ func fieldValue(kind, text string) (value any, why string) {
 	case "b":
 		return text == "true", ""
 	case "l":
-		return strings.Fields(text), ""
+		return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" }), ""
 	case "h":
 		headers := map[string]string{}
 		for line := range strings.Lines(text) {
