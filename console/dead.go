@@ -328,7 +328,7 @@ func planCommand(kind string, body map[string]any) string {
 		words = append(words, "--all")
 	}
 	ids, _ := body["ids"].([]string)
-	return strings.Join(append(words, operands(ids)...), " ")
+	return strings.TrimSpace(strings.Join(words, " ") + " " + operate.Operands(ids...))
 }
 
 // deadRun carries out a plan as it was shown.

@@ -98,18 +98,7 @@ func (a *action) Command() string {
 			names[i] = plain
 		}
 	}
-	return "pawl " + strings.Join(append([]string{r.Command}, operands(names)...), " ")
-}
-
-// operands are names as the last words of a command for a shell.
-func operands(names []string) []string {
-	var words []string
-	for _, name := range names {
-		if words = append(words, operate.ShellWord(name)); strings.HasPrefix(name, "-") && words[0] != "--" {
-			words = slices.Insert(words, 0, "--") // it is no flag
-		}
-	}
-	return words
+	return strings.TrimSpace("pawl " + r.Command + " " + operate.Operands(names...))
 }
 
 // routeOf finds the route of a path by which something is done, and the names in it.

@@ -219,7 +219,7 @@ that decided.`,
 			r, err := i.Get(ctx, id)
 			if err == nil && r.State != store.IsDead {
 				err = &store.Error{Op: "dead letter " + id, Code: store.ErrNotFound,
-					Err: fmt.Errorf("the message is %s", r.State), Hint: "pawl messages show " + id}
+					Err: fmt.Errorf("the message is %s", r.State), Hint: "pawl messages show " + operate.Operands(id)}
 			}
 			if err != nil {
 				return cannot(err, "show dead letter %s", id)

@@ -208,7 +208,7 @@ func (s *session) skipOne(ctx context.Context, k *cluster.Cluster, topic string,
 	err = s.one(done, func(w io.Writer) {
 		if !done.Pending {
 			fmt.Fprintf(w, "%s at offset %d was skipped; it is a dead letter now: pawl dead show %s\n",
-				done.ID, done.Offset, done.ID)
+				done.ID, done.Offset, operate.Operands(done.ID))
 		}
 	})
 	if err == nil && done.Pending {

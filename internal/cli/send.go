@@ -163,7 +163,7 @@ func (s *session) receipt(topic string, r store.Receipt) error {
 		s.note("nothing was appended: %s exists already", id)
 	}
 	return notPrinted(s.one(info, func(w io.Writer) { fmt.Fprintln(w, id) }), "message "+id+" is stored",
-		"do not send it again; `pawl messages show "+id+"` shows it")
+		"do not send it again; `pawl messages show "+operate.Operands(id)+"` shows it")
 }
 
 // notPrinted is the error for output that is lost after the work was done: mistaken for

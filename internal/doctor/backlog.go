@@ -74,7 +74,7 @@ func (d *Doctor) hung(ctx context.Context, s store.Store, i store.Inspector, t *
 	}
 	if late > 0 {
 		d.tell("PawlHandlersLate", "topic "+t.Name, Worth,
-			"find out what the handler waits for: pawl explain "+oldest.ID+
+			"find out what the handler waits for: pawl explain "+operate.Operands(oldest.ID)+
 				" names its worker; more workers would hang as well; to take them back now: pawl reclaim --topic "+
 				t.Name+" --stuck"+shorter(t),
 			"a handler hangs: %d of %d are near their deadline, the oldest has been running for %v; the deadline ends it at %s",
@@ -107,7 +107,8 @@ func (d *Doctor) poison(ctx context.Context, _ store.Store, i store.Inspector, t
 				ended, how = ended+1, a.Error
 			}
 		}
-		fix := "look at what it has in it: pawl messages show " + r.ID + "; to let the others go on: pawl skip " + r.ID
+		id := operate.Operands(r.ID)
+		fix := "look at what it has in it: pawl messages show " + id + "; to let the others go on: pawl skip " + id
 		switch {
 		case ended >= deadly:
 			d.tell("PawlProgramCrashLoop", "topic "+t.Name, Worth, fix,
@@ -154,9 +155,9 @@ func (d *Doctor) behind(ctx context.Context, _ store.Store, i store.Inspector, t
 	if most == 0 {
 		return nil
 	}
-	a := head.History[len(head.History)-1]
+	a, id := head.History[len(head.History)-1], operate.Operands(head.ID)
 	d.tell("PawlHotKey", "topic "+t.Name, Worth,
-		"once the cause is fixed: pawl messages run "+head.ID+"; to go on without it: pawl skip "+head.ID,
+		"once the cause is fixed: pawl messages run "+id+"; to go on without it: pawl skip "+id,
 		"%d waiting behind message %s of the key %q, which is retried at %s%s", most, head.ID, head.Key,
 		operate.UTC(head.NotBefore), operate.Because(a.Error))
 	d.about(head.ID)
@@ -227,7 +228,7 @@ func (d *Doctor) hotKey(ctx context.Context, _ store.Store, i store.Inspector, t
 	top, err := watch.FindTopKey(ctx, i, t)
 	if err == nil && top.Share() > 0.5 {
 		d.tell("PawlHotKey", "topic "+t.Name, Worth,
-			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+top.First+
+			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+operate.Operands(top.First)+
 				"; make its handler faster, or send with more keys",
 			"one key holds it up: %d of the first %d that wait have the key %q", top.Of, top.Looked, top.Key)
 	}

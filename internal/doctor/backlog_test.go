@@ -158,7 +158,7 @@ func TestDoctorNamesAPoisonMessage(t *testing.T) {
 		}
 		var b store.Batch[pawl.Message]
 		for i := range 9 {
-			b.Items = append(b.Items, pawl.Message{Topic: "t", ID: fmt.Sprint("m", i), Key: []byte("k")})
+			b.Items = append(b.Items, pawl.Message{Topic: "t", ID: fmt.Sprint("$m", i), Key: []byte("k")})
 		}
 		if _, err := s.Append(t.Context(), b); err != nil {
 			t.Fatal(err)
@@ -179,8 +179,8 @@ func TestDoctorNamesAPoisonMessage(t *testing.T) {
 		d := &Doctor{}
 		look(d)
 		found := fmt.Sprintf("%+v", d.found)
-		if !strings.Contains(found, "message m0 has ended the program that handles it 4 times: signal: killed") ||
-			!strings.Contains(found, "pawl skip m0") {
+		if !strings.Contains(found, "message $m0 has ended the program that handles it 4 times: signal: killed") ||
+			!strings.Contains(found, "pawl skip '$m0'") {
 			t.Error(found)
 		}
 		ds, err := s.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1, Run: 1}}, lease)
@@ -195,11 +195,11 @@ func TestDoctorNamesAPoisonMessage(t *testing.T) {
 		d = &Doctor{}
 		look(d)
 		found = fmt.Sprintf("%+v", d.found)
-		if !strings.Contains(found, `8 waiting behind message m0 of the key "k", which is retried at`) ||
-			!strings.Contains(found, "pawl messages run m0") {
+		if !strings.Contains(found, `8 waiting behind message $m0 of the key "k", which is retried at`) ||
+			!strings.Contains(found, "pawl messages run '$m0'") {
 			t.Error(found)
 		}
-		if last := d.found[len(d.found)-1]; last.Runbook != "PawlHotKey" || last.Message != "m0" {
+		if last := d.found[len(d.found)-1]; last.Runbook != "PawlHotKey" || last.Message != "$m0" {
 			t.Errorf("its page and its message: %+v", last)
 		}
 	})

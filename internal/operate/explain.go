@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,6 +178,18 @@ func ShellWord(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Operands are names as the last words of a command for a shell.
+func Operands(names ...string) string {
+	words := make([]string, 0, 1+len(names))
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "-") }) {
+		words = append(words, "--") // they are no flags
+	}
+	for _, name := range names {
+		words = append(words, ShellWord(name))
+	}
+	return strings.Join(words, " ")
 }
 
 // Counted says how many there are of something; many is its plural, if that is not made with an s.

@@ -208,10 +208,11 @@ func (x *explaining) dead(ctx context.Context) {
 	}
 	x.say(SituationDead, r.DeadAt, "it is a dead letter%s, after %s%s: %s%s", ofKind(string(r.Kind)),
 		Counted(r.Attempts, "failed attempt"), replayed(r), r.Reason, rule)
-	x.then(time.Time{}, "nothing by itself; to read it: pawl dead show "+x.ID+", to try again: pawl dead replay "+x.ID)
+	id := Operands(x.ID)
+	x.then(time.Time{}, "nothing by itself; to read it: pawl dead show "+id+", to try again: pawl dead replay "+id)
 	if by := r.Resolved; by != nil {
 		x.Why += fmt.Sprintf("; %s resolved it at %s%s", by.By, UTC(by.At), Because(by.Note))
-		x.then(time.Time{}, "nothing: it is resolved; if it is not: pawl dead reopen "+x.ID)
+		x.then(time.Time{}, "nothing: it is resolved; if it is not: pawl dead reopen "+id)
 		return
 	}
 	if r.Kind != pawl.KindParked || r.Reason != backend.ParkedReason {
@@ -226,8 +227,8 @@ func (x *explaining) dead(ctx context.Context) {
 	x.Why += fmt.Sprintf("; that is %s, which died at %s%s", first.ID, UTC(first.DeadAt), Because(first.Reason))
 	x.then(time.Time{},
 		fmt.Sprintf(
-			"nothing by itself; to read the one before it: pawl dead show %s, to retry both, that one first: pawl dead replay %s %s",
-			first.ID, first.ID, x.ID))
+			"nothing by itself; to read the one before it: pawl dead show %s, to retry both, that one first: pawl dead replay %s",
+			Operands(first.ID), Operands(first.ID, x.ID)))
 }
 
 // parkedBehind finds the dead letter that a parked one waited behind: the first of

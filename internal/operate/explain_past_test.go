@@ -86,18 +86,18 @@ func TestExplainNamesWhatParked(t *testing.T) {
 	e := newExplained(t)
 	_, err := e.Declare(t.Context(), store.Declaration{Name: "t", Park: new(true)})
 	e.check(err)
-	e.append(pawl.Message{ID: "a", Key: oneKey}, pawl.Message{ID: "b", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
+	e.append(pawl.Message{ID: "$a", Key: oneKey}, pawl.Message{ID: "b", Key: oneKey}, pawl.Message{ID: "x", Key: oneKey})
 	e.settle(store.Settlement{Verdict: store.Dead, Failure: store.Failure{Error: "broken"}})
 	_, err = e.Claim(t.Context(), []store.Want{{Topic: "t", Limit: 1}},
 		store.Lease{Owner: "worker-1", For: time.Second})
 	e.check(err)
 	x := e.explain()
-	e.says(x.Why, backend.ParkedReason, "that is a, which died at 2026-03-01 12:00:00 UTC: broken")
-	e.says(x.Next.Action, "that one first: pawl dead replay a x")
-	if x.Situation != SituationDead || x.BlockedBy != "a" {
+	e.says(x.Why, backend.ParkedReason, "that is $a, which died at 2026-03-01 12:00:00 UTC: broken")
+	e.says(x.Next.Action, "that one first: pawl dead replay '$a' x")
+	if x.Situation != SituationDead || x.BlockedBy != "$a" {
 		t.Errorf("%+v", x)
 	}
-	_, err = e.Purge(t.Context(), "a")
+	_, err = e.Purge(t.Context(), "$a")
 	e.check(err)
 	x = e.explain()
 	e.says(x.Next.Action, "to try again: pawl dead replay x")

@@ -275,3 +275,12 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+func TestOperands(t *testing.T) {
+	for want, names := range map[string][]string{"": nil, "a b": {"a", "b"}, "'$(id)' b": {"$(id)", "b"},
+		"-- a -x 'b c'": {"a", "-x", "b c"}} {
+		if got := Operands(names...); got != want {
+			t.Errorf("%q are %s, want %s", names, got, want)
+		}
+	}
+}
