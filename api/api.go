@@ -135,11 +135,20 @@ func New(s store.Store, c Config) (*API, error) {
 
 // SetAccess changes who may do what, for requests to come.
 func (a *API) SetAccess(c Access) error {
-	next, err := c.compile()
+	set, err := a.PrepareAccess(c)
 	if err == nil {
-		a.access.Store(next)
+		set()
 	}
 	return err
+}
+
+// PrepareAccess is SetAccess in two steps: it finds what is wrong with c, and set puts it into effect.
+func (a *API) PrepareAccess(c Access) (set func(), err error) {
+	next, err := c.compile()
+	if err != nil {
+		return nil, err
+	}
+	return func() { a.access.Store(next) }, nil
 }
 
 // Server returns a server for the door that bounds what a client may take: for each

@@ -132,17 +132,26 @@ func accessOf(c *config.API) (api.Access, error) {
 
 // Reload changes who may come in.
 func (d *Door) Reload(c *config.API) error {
+	admit, err := d.prepare(c)
+	if err == nil {
+		admit()
+	}
+	return err
+}
+
+// prepare finds what is wrong with who may come in; admit lets them in, and keeps out all others.
+func (d *Door) prepare(c *config.API) (admit func(), err error) {
 	if d == nil {
-		return nil
+		return func() {}, nil
 	}
 	access, err := accessOf(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.tooOpen(&access) {
-		return errors.New("api: without tokens it can only be served on a loopback address")
+		return nil, errors.New("api: without tokens it can only be served on a loopback address")
 	}
-	return d.api.SetAccess(access)
+	return d.api.PrepareAccess(access)
 }
 
 // tooOpen reports whether anybody from another machine could come in.

@@ -107,7 +107,11 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 	if err := cmp.Or(d.emptied(src, next), d.checkOwn(next)); err != nil {
 		return nil, nil, err
 	}
-	if err := d.declareSchedules(next); err != nil {
+	admit, err := d.door.prepare(&next.API)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.declareSchedules(next); err != nil { // the store may be away: nothing else has changed yet
 		return nil, nil, err
 	}
 	if kept, err = d.limits.set(next.Limits); err != nil {
@@ -116,9 +120,7 @@ func (d *Daemon) put(src config.Source) (next *config.Config, kept []string, err
 	if err := d.host.Reload(d.dispatcher, next.Pipelines); err != nil {
 		return nil, nil, err
 	}
-	if err := d.door.Reload(&next.API); err != nil {
-		return nil, nil, err
-	}
+	admit()
 	d.policy.load(matrix)
 	d.Level.Set(level)
 	for c, t := range d.running(next) {

@@ -244,6 +244,29 @@ topics:
 	}
 }
 
+// What is wrong with the tokens of the API is found before a schedule of the file is written or removed.
+func TestAFaultOfATokenChangesNoSchedule(t *testing.T) {
+	d, logs := reloading(t, plainFile)
+	d.store = memory.New(memory.Config{})
+	if err := d.openSchedules(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if d.door, err = OpenDoor(d.store, DoorConfig{API: config.API{Listen: "127.0.0.1:0"}, Logger: d.Logger}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.door.Close)
+	reload := func(text string) {
+		d.reload(config.Source{Path: "pawl.yaml", Text: []byte(plainFile + text)})
+	}
+	reload("schedules: {a: {every: 1m, topic: t}}\n")
+	reload("api: {tokens: [{name: ops, token_file: " + filepath.Join(t.TempDir(), "no") + ", role: admin}]}\n")
+	all, err := d.scheduler.List(t.Context())
+	if err != nil || len(all) != 1 || len(d.loaded.faults) != 1 {
+		t.Errorf("%d schedules (%v), faults %v: %s", len(all), err, d.loaded.faults, logs)
+	}
+}
+
 // A reload writes the schedules of the file, and removes those that left it, on record.
 func TestAReloadDeclaresSchedules(t *testing.T) {
 	d, logs := reloading(t, plainFile)
