@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -108,9 +109,13 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 		s.learn(next)
 		return &next.API, nil
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, serve.ErrListen):
 		return &problem{what: "cannot serve the API", err: err,
 			next: "give it another address with --listen, or tokens in the configuration file"}
+	case err != nil:
+		return &problem{code: exitUsage, what: "cannot serve the API", err: err,
+			next: "correct api: in the configuration file, or the file that it names"}
 	}
 	logger.Info("stopped")
 	return nil

@@ -47,8 +47,8 @@ func apiField() field {
 		{name: "base_path", doc: "Where the routes begin, behind a proxy: `/pawl`.", defDoc: "none",
 			shape: shape{kind: text, noun: "path", check: checkBasePath}},
 		{name: "tls", doc: "Serve HTTPS.", shape: shape{kind: object, fields: []field{
-			{name: "cert", doc: "The certificate, a PEM file.", must: true, shape: path},
-			{name: "key", doc: "Its key, a PEM file.", must: true, shape: path},
+			{name: "cert", doc: "The certificate, a PEM file. A reload reads it again.", must: true, shape: path},
+			{name: "key", doc: "Its key, a PEM file. A reload reads it again.", must: true, shape: path},
 		}}},
 		{name: "tokens", doc: "Who may come in, and what for.", live: true,
 			shape: shape{kind: list, of: &token, noun: "list of tokens"}},

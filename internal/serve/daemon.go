@@ -147,6 +147,9 @@ func NewDaemon(s store.Store, c DaemonConfig) (*Daemon, error) {
 		d.door, err = OpenDoor(s, DoorConfig{API: c.Config.API, Console: c.Config.Console, Topics: c.Config.Topics,
 			Policy: d.policy, Events: d.events, Board: d.events.Board, Rooms: c.Rooms, Owner: d.owner(),
 			Version: c.Version, Logger: c.Logger, Waits: d.metrics.Waits})
+		if err != nil {
+			err = &DoorError{err}
+		}
 	}
 	if err != nil {
 		d.programs.close()

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
@@ -49,7 +51,16 @@ type Door struct {
 	server   *http.Server
 	wg       sync.WaitGroup
 	stop     context.CancelFunc
+
+	certFile, keyFile string // of TLS; empty: none
+	pair              atomic.Pointer[tls.Certificate]
 }
+
+// DoorError is why a daemon cannot serve the API as its configuration says.
+type DoorError struct{ Err error }
+
+func (e *DoorError) Error() string { return e.Err.Error() }
+func (e *DoorError) Unwrap() error { return e.Err }
 
 // OpenDoor listens, and serves the API of s; nil if that is off. The error is an [ErrListen] if it cannot listen.
 func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
@@ -60,6 +71,12 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
+	d := &Door{certFile: c.API.Cert, keyFile: c.API.Key}
+	pair, err := d.readPair()
+	if err != nil {
+		return nil, err
+	}
+	d.pair.Store(pair)
 	retries := map[string]policy.Retries{}
 	for _, t := range c.Topics {
 		retries[t.Name] = t.Retries
@@ -83,7 +100,7 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 		return nil, fmt.Errorf("%w: %w", ErrListen, err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	d := &Door{api: made, listener: l, server: made.Server(), stop: stop}
+	d.api, d.listener, d.server, d.stop = made, l, made.Server(), stop
 	if err := d.openConsole(&c); err != nil {
 		d.Close()
 		return nil, err
@@ -97,7 +114,7 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 			func(topic string, r policy.Retries) { kept.Store(topic, r) })
 	})
 	d.wg.Go(func() {
-		err := d.serve(&c.API)
+		err := d.serve()
 		if !errors.Is(err, http.ErrServerClosed) {
 			c.Logger.Error("the API is no longer served", "error", err)
 		}
@@ -106,11 +123,27 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 	return d, nil
 }
 
-func (d *Door) serve(c *config.API) error {
-	if c.Cert == "" {
+func (d *Door) serve() error {
+	if d.certFile == "" {
 		return d.server.Serve(d.listener)
 	}
-	return d.server.ServeTLS(d.listener, c.Cert, c.Key)
+	d.server.TLSConfig = &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return d.pair.Load(), nil },
+	}
+	return d.server.ServeTLS(d.listener, "", "")
+}
+
+// readPair reads the certificate and its key, at the start and at a reload: they are renewed in their place. It is nil
+// without TLS.
+func (d *Door) readPair() (*tls.Certificate, error) {
+	if d.certFile == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(d.certFile, d.keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("api.tls: %w", err)
+	}
+	return &pair, nil
 }
 
 // accessOf reads who may come in. Files of secrets are read here, so that a reload reads them again.
@@ -130,7 +163,7 @@ func accessOf(c *config.API) (api.Access, error) {
 	return a, nil
 }
 
-// Reload changes who may come in.
+// Reload changes who may come in, and reads the certificate again.
 func (d *Door) Reload(c *config.API) error {
 	admit, err := d.prepare(c)
 	if err == nil {
@@ -139,7 +172,7 @@ func (d *Door) Reload(c *config.API) error {
 	return err
 }
 
-// prepare finds what is wrong with who may come in; admit lets them in, and keeps out all others.
+// prepare finds what is wrong with who may come in, and with the certificate; admit puts them into effect.
 func (d *Door) prepare(c *config.API) (admit func(), err error) {
 	if d == nil {
 		return func() {}, nil
@@ -151,7 +184,15 @@ func (d *Door) prepare(c *config.API) (admit func(), err error) {
 	if d.tooOpen(&access) {
 		return nil, errors.New("api: without tokens it can only be served on a loopback address")
 	}
-	return d.api.PrepareAccess(access)
+	pair, err := d.readPair()
+	if err != nil {
+		return nil, err
+	}
+	set, err := d.api.PrepareAccess(access)
+	return func() {
+		set()
+		d.pair.Store(pair)
+	}, err
 }
 
 // tooOpen reports whether anybody from another machine could come in.

@@ -1,11 +1,22 @@
 package serve
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"math/big"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/store/memory"
@@ -41,5 +52,75 @@ func TestDoorWithoutTokensIsLocal(t *testing.T) {
 	defer func() { _ = r.Body.Close() }()
 	if r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: %s", r.Status)
+	}
+}
+
+// TestDoorRenewsItsCertificate: it does not open without one, takes the one of a reload for connections to come, and
+// keeps the one before if a reload finds none.
+func TestDoorRenewsItsCertificate(t *testing.T) {
+	dir := t.TempDir()
+	c := config.API{Listen: "127.0.0.1:0", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	open := func() (*Door, error) {
+		d, err := OpenDoor(memory.New(memory.Config{}), DoorConfig{API: c, Logger: slog.New(slog.DiscardHandler)})
+		t.Cleanup(d.Close)
+		return d, err
+	}
+	if d, err := open(); d != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("without a certificate: %v", err)
+	}
+	certify(t, c, 1)
+	d, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shows := func(want int64) {
+		t.Helper()
+		conn, err := tls.Dial("tcp", d.Address(), &tls.Config{InsecureSkipVerify: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if got := conn.ConnectionState().PeerCertificates[0].SerialNumber.Int64(); got != want {
+			t.Errorf("the certificate is %d, want %d", got, want)
+		}
+	}
+	shows(1)
+	certify(t, c, 2)
+	if err := d.Reload(&c); err != nil {
+		t.Fatal(err)
+	}
+	shows(2)
+	if err := os.Remove(c.Key); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Reload(&c); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a reload without a key: %v", err)
+	}
+	shows(2)
+}
+
+// certify writes a certificate of a number, and its key.
+func certify(t *testing.T, c config.API, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"localhost"}}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{
+		c.Cert: {Type: "CERTIFICATE", Bytes: der}, c.Key: {Type: "PRIVATE KEY", Bytes: secret},
+	} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
