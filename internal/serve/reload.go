@@ -14,10 +14,15 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/observe/logs"
+	"github.com/pawl-dev/pawl/store"
 )
 
-// watchEvery is how often the configuration file is looked at.
-const watchEvery = 700 * time.Millisecond
+// watchEvery is how often the configuration file is looked at, and reloadAgain after what time a
+// file that was refused because the store does not answer is tried again.
+const (
+	watchEvery  = 700 * time.Millisecond
+	reloadAgain = 10 * time.Second
+)
 
 // loaded is which configuration is in effect.
 type loaded struct {
@@ -46,6 +51,7 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 	var before config.Source
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
+	var again time.Time // zero: what the store has refused is not tried again
 	for gone := false; ; {
 		asked := false
 		select {
@@ -62,23 +68,26 @@ func (d *Daemon) watchConfig(ctx context.Context) {
 			d.refuse(err)
 			gone = true
 		case err != nil:
-		case asked, (gone || !bytes.Equal(src.Text, now)) && src.Settled(&before):
-			now, gone = src.Text, false
-			d.reload(src)
+		case asked, (gone || !bytes.Equal(src.Text, now) || !again.IsZero() && time.Now().After(again)) &&
+			src.Settled(&before):
+			now, gone, again = src.Text, false, time.Time{}
+			if d.reload(src) {
+				again = time.Now().Add(reloadAgain)
+			}
 		}
 		before = src
 	}
 }
 
 // reload validates, builds, and swaps what can be swapped. With a fault, nothing
-// changes.
-func (d *Daemon) reload(src config.Source) {
+// changes. It reports whether the same file may be in order later: the store did not answer.
+func (d *Daemon) reload(src config.Source) (again bool) {
 	d.notifier.Reloading()
 	defer func() { d.notifier.Ready(d.status()) }()
 	next, kept, err := d.put(src)
 	if err != nil {
 		d.refuse(err)
-		return
+		return errors.Is(err, store.ErrUnavailable)
 	}
 	d.mu.Lock()
 	d.loaded = loaded{file: next.File, at: time.Now()}
@@ -89,6 +98,7 @@ func (d *Daemon) reload(src config.Source) {
 	if paths := append(config.Restart(d.Config, next), kept...); len(paths) > 0 {
 		d.Logger.Warn("needs a restart: "+strings.Join(paths, ", "), "file", next.File)
 	}
+	return false
 }
 
 // put puts what can be swapped into effect, and names what it keeps.

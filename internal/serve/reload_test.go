@@ -14,6 +14,7 @@ import (
 
 	"github.com/pawl-dev/pawl/internal/config"
 	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
@@ -89,6 +90,47 @@ func TestTheWatchWaitsUntilNobodyWrites(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
+	})
+}
+
+// A file whose schedules the store could not take is tried again, until it does or the file is another one.
+func TestAReloadWaitsForTheStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.yaml") // outside of the bubble: it has no clock of its own
+	if err := os.WriteFile(path, []byte(plainFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d, logs := reloading(t, plainFile)
+		away := true
+		d.Read = func() (config.Source, error) { return config.Find(path) }
+		d.Load = func(s config.Source) (*config.Config, error) {
+			if away {
+				return nil, &store.Error{Op: "schedule nightly", Code: store.ErrUnavailable}
+			}
+			return config.Load(s)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go d.watchConfig(ctx)
+		if err := os.WriteFile(path, []byte(strictFile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(d.loaded.faults); n != 1 || strings.Contains(logs.String(), "configuration reloaded") {
+			t.Errorf("%d faults: %s", n, logs)
+		}
+		away = false
+		time.Sleep(reloadAgain + 2*watchEvery)
+		synctest.Wait()
+		if n := len(d.loaded.faults); n != 0 || strings.Count(logs.String(), "configuration reloaded") != 1 {
+			t.Errorf("when the store is back: %d faults: %s", n, logs)
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		synctest.Wait()
+		if n := strings.Count(logs.String(), "configuration reloaded"); n != 1 {
+			t.Errorf("it is reloaded %d times", n)
+		}
 	})
 }
 
