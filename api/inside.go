@@ -2,16 +2,22 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pawl-dev/pawl/internal/operate"
+	"github.com/pawl-dev/pawl/store"
 )
 
 // Caller is a person that a program lets use the routes from inside its process, as the console does.
@@ -64,6 +70,30 @@ func (a *API) Call(ctx context.Context, c Caller, method, path string, body []by
 		p.Title = http.StatusText(w.status)
 	}
 	return w.header, nil, p
+}
+
+// Letters yields up to limit of the dead letters that the parameters of GET /v1/dead select and c may see, complete: as
+// `pawl dead export` writes them. An error is a [*Problem].
+func (a *API) Letters(ctx context.Context, c Caller, filter url.Values, limit int) iter.Seq2[operate.Letter, error] {
+	x := &exchange{api: a, caller: c.caller, r: (&http.Request{URL: &url.URL{RawQuery: filter.Encode()}}).WithContext(ctx)}
+	return func(yield func(operate.Letter, error) bool) {
+		f, err := (&query{exchange: x}).dead()
+		d, missing := part[store.DeadLetters](x)
+		if err = cmp.Or(err, missing); err != nil {
+			yield(operate.Letter{}, x.problem(err))
+			return
+		}
+		n := 0
+		for l, err := range formed(x, d.Dead(ctx, f), operate.FormLetter) {
+			if err != nil {
+				yield(l, x.problem(err))
+				return
+			}
+			if n++; !yield(l, nil) || n == limit {
+				return
+			}
+		}
+	}
 }
 
 // kept keeps an answer.

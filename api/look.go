@@ -186,7 +186,7 @@ func answerList[T any](x *exchange, all iter.Seq2[T, error]) error {
 	if err != nil {
 		return err
 	}
-	items, n := []T{}, 0
+	items, n, held := []T{}, 0, 0
 	for item, err := range all {
 		if err != nil {
 			return err
@@ -194,13 +194,29 @@ func answerList[T any](x *exchange, all iter.Seq2[T, error]) error {
 		if n++; n <= p.from {
 			continue
 		}
-		if len(items) == p.limit {
-			x.w.Header().Set("Pawl-Cursor", strconv.Itoa(p.from+p.limit))
+		size := bodyOf(item)
+		if len(items) == p.limit || len(items) > 0 && held+size > pageBytes {
+			x.w.Header().Set("Pawl-Cursor", strconv.Itoa(p.from+len(items)))
 			break
 		}
-		items = append(items, item)
+		items, held = append(items, item), held+size
 	}
 	return x.answer(http.StatusOK, items)
+}
+
+// pageBytes is how much of bodies a page of a list has; one body is in any case. The answer is made in memory.
+const pageBytes = 32 << 20
+
+// bodyOf is how large the body of an item of a list is, if it has one.
+func bodyOf(item any) int {
+	switch m := item.(type) {
+	case operate.Message:
+		return m.BodySize()
+	case operate.DeadLetter:
+		return m.BodySize()
+	default:
+		return 0
+	}
 }
 
 // values yields a slice that was read without an error.

@@ -351,3 +351,37 @@ func TestAnswersAreNotPackedForThisMachine(t *testing.T) {
 		}
 	}
 }
+
+// TestAListOfLargeBodiesEndsEarlier: its answer is made in memory. The cursor leads to the rest.
+func TestAListOfLargeBodiesEndsEarlier(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Access: api.Access{Tokens: tokens}}).as("secret-admin")
+	body := `{"body":"` + strings.Repeat("x", 12<<20) + `"}`
+	for range 6 {
+		d.want(201, d.post("/v1/topics/mail/messages", body))
+	}
+	for _, path := range []string{"/v1/messages?limit=1000", "/v1/dead?limit=1000"} {
+		all, pages := map[string]bool{}, 0
+		for next := ""; pages == 0 || next != ""; pages++ {
+			a := d.want(200, d.get(path+next))
+			if len(a.body) > 33<<20 {
+				t.Errorf("%s: an answer of %d bytes", path, len(a.body))
+			}
+			var found []operate.Message
+			a.into(t, &found)
+			for i := range found {
+				all[found[i].ID] = true
+			}
+			if next = a.header.Get("Pawl-Cursor"); next != "" {
+				next = "&cursor=" + next
+			}
+		}
+		if len(all) != 6 || pages != 3 {
+			t.Errorf("%s: %d messages in %d pages", path, len(all), pages)
+		}
+		for range 6 { // each is larger than a lease of several
+			for _, m := range d.lease(`{"topics":["mail"]}`) {
+				d.settle(`{"settlements":[{"token":"` + m.Token + `","verdict":"fail","class":"permanent","error":"no"}]}`)
+			}
+		}
+	}
+}

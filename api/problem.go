@@ -168,8 +168,8 @@ func problemOf(err error) *Problem {
 	return p
 }
 
-// fail answers that a request was not carried out.
-func (x *exchange) fail(err error) {
+// problem is what a caller is told of an error; what is wrong in here is in the log.
+func (x *exchange) problem(err error) *Problem {
 	p := *problemOf(err)
 	p.Type = "urn:pawl:problem:" + problemTypes[p.Status]
 	if p.Status >= http.StatusInternalServerError {
@@ -178,6 +178,12 @@ func (x *exchange) fail(err error) {
 			p.Detail = "the reason is in the log of this process"
 		}
 	}
+	return &p
+}
+
+// fail answers that a request was not carried out.
+func (x *exchange) fail(err error) {
+	p := *x.problem(err)
 	h := x.w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	if p.after > 0 {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
@@ -346,26 +346,35 @@ func deadRun(v *view) (any, error) {
 // exportMost is how many dead letters the console exports; the command exports all.
 const exportMost = 10_000
 
-// deadExport gives the dead letters that match, one a line.
-func deadExport(v *view) (any, error) {
-	q := v.filter()
-	q.Set("limit", strconv.Itoa(exportMost))
-	var letters []json.RawMessage
-	if _, err := v.get(&letters, q, "/dead"); err != nil {
-		return nil, err
-	}
-	v.w.Header().Set("Content-Type", "application/x-ndjson")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.jsonl"`)
-	_, _ = v.w.Write(append(bytes.Join(rawLines(letters), []byte("\n")), '\n')) // the browser asks again
-	return nil, errAnswered
-}
+// exportStall is how long a browser may take none of an export.
+const exportStall = time.Minute
 
-func rawLines(all []json.RawMessage) [][]byte {
-	lines := make([][]byte, len(all))
-	for i := range all {
-		lines[i] = all[i]
+// deadExport gives the dead letters that match, one a line, complete, as they are read.
+func deadExport(v *view) (any, error) {
+	out := json.NewEncoder(v.w)
+	out.SetEscapeHTML(false)
+	control := http.NewResponseController(v.w)
+	begin := sync.OnceFunc(func() {
+		v.w.Header().Set("Content-Type", "application/x-ndjson")
+		v.w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.jsonl"`)
+	})
+	written := false
+	for l, err := range v.site.api.Letters(v.r.Context(), v.who, v.filter(), exportMost) {
+		switch {
+		case err != nil && !written:
+			return nil, err
+		case err != nil:
+			panic(http.ErrAbortHandler) // the browser sees that it is not whole
+		}
+		begin()
+		written = true
+		_ = control.SetWriteDeadline(time.Now().Add(exportStall)) // where there is none, it does without
+		if out.Encode(l) != nil {
+			return nil, errAnswered
+		}
 	}
-	return lines
+	begin()
+	return nil, errAnswered
 }
 
 // moment writes a time, or how long ago it is, as a time.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"fmt"
 	"html"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/api"
+	"github.com/pawl-dev/pawl/internal/operate"
 	"github.com/pawl-dev/pawl/store"
 )
 
@@ -186,6 +188,31 @@ func TestAPlanNamesItsCommand(t *testing.T) {
 		if got := planCommand(c.form.Get("kind"), body); err != nil || got != c.want {
 			t.Errorf("%s, want %s (%v)", got, c.want, err)
 		}
+	}
+}
+
+// TestAnExportIsComplete: what is imported from it is as it was.
+func TestAnExportIsComplete(t *testing.T) {
+	r := newRig(t, nil)
+	letters, _ := store.As[store.DeadLetters](r.store)
+	was := store.Record{Message: pawl.Message{ID: "<m>", Topic: "sms", Body: []byte("\xff"), Delay: time.Hour,
+		Unique: pawl.Unique{Key: "u", Scope: "orders", For: time.Hour}}, State: store.IsDead, EnqueuedAt: time.Now(),
+		DeadAt: time.Now(), Reason: "no", Lonely: 2}
+	if refused, err := letters.Import(t.Context(), was); err != nil || len(refused) > 0 {
+		t.Fatal(refused, err)
+	}
+	text := r.get(secretOf(api.Viewer), "/console/dead/export?topic=sms")
+	now, err := operate.ParseLetter([]byte(text))
+	if err != nil || now.ID != was.ID || now.Unique != was.Unique || now.Delay != was.Delay || now.Lonely != 2 ||
+		!bytes.Equal(now.Body, was.Body) || strings.Count(text, "\n") != 1 {
+		t.Errorf("%+v (%v), from %s", now, err, text)
+	}
+	if text := r.get(secretOf(api.Viewer), "/console/dead/export?topic=none"); text != "" {
+		t.Errorf("an export of nothing: %q", text)
+	}
+	w, text := r.do(r.as(secretOf(api.Viewer), http.MethodGet, "/console/dead/export?since=never", nil))
+	if w.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(text, "since is no time") {
+		t.Errorf("a filter that is none: %s", text)
 	}
 }
 

@@ -38,6 +38,18 @@ type Message struct {
 	ThrottledSince *time.Time `json:"throttled_since,omitempty"`
 }
 
+// BodySize is how many bytes the text of the body has.
+func (m *Message) BodySize() int {
+	switch {
+	case m.Body != nil:
+		return len(*m.Body)
+	case m.BodyBase64 != nil:
+		return len(*m.BodyBase64)
+	default:
+		return 0
+	}
+}
+
 // Lease is a live lease as JSON.
 type Lease struct {
 	Owner     string    `json:"owner"`

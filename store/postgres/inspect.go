@@ -96,14 +96,16 @@ func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Re
 		if f.Limit > 0 && f.OlderThan == 0 { // hardly one of them is left out
 			ahead = min(f.Limit, keyPage)
 		}
+		pages := sqlstore.Pages{Most: recordPage, Whole: true}
 		for {
 			keys, err := s.keys(ctx, topic, f, after, ahead)
 			if err != nil {
 				yield(store.Record{}, err)
 				return
 			}
-			for page := range slices.Chunk(keys, recordPage) {
-				if !s.listPage(ctx, f, page, &given, yield) {
+			for rest := keys; len(rest) > 0; {
+				page := rest[:min(len(rest), pages.Size())]
+				if rest = rest[len(page):]; !s.listPage(ctx, f, page, &pages, &given, yield) {
 					return
 				}
 			}
@@ -147,14 +149,15 @@ func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after
 }
 
 // listPage yields the records of some keys; false to stop.
-func (s *inspector) listPage(ctx context.Context, f store.Filter, page []listKey, given *int,
-	yield func(store.Record, error) bool) bool {
+func (s *inspector) listPage(ctx context.Context, f store.Filter, page []listKey, pages *sqlstore.Pages,
+	given *int, yield func(store.Record, error) bool) bool {
 	records, now, err := s.records(ctx, page)
 	if err != nil {
 		yield(store.Record{}, err)
 		return false
 	}
 	for _, rec := range records {
+		pages.Read(&rec)
 		if f.State != "" && rec.State != f.State || f.OlderThan > 0 &&
 			now-rec.EnqueuedAt.UnixMicro() <= f.OlderThan.Microseconds() {
 			continue

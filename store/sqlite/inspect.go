@@ -121,7 +121,7 @@ func (s *inspector) topicNames(ctx context.Context, only string) (names []string
 func (s *inspector) listTopic(ctx context.Context, name string, f store.Filter,
 	left int) iter.Seq2[store.Record, error] {
 	return func(yield func(store.Record, error) bool) {
-		after := place{rank: -1 << 63}
+		after, pages := place{rank: -1 << 63}, sqlstore.Pages{Most: listPage, Whole: true}
 		for {
 			asked := min(left, listPlaces)
 			places, err := s.places(ctx, name, f, after, asked)
@@ -129,14 +129,17 @@ func (s *inspector) listTopic(ctx context.Context, name string, f store.Filter,
 				yield(store.Record{}, err)
 				return
 			}
-			for page := range slices.Chunk(places, listPage) {
+			for rest := places; len(rest) > 0; {
+				page := rest[:min(len(rest), pages.Size())]
+				rest = rest[len(page):]
 				records, err := s.page(ctx, page, f.State)
 				if err != nil {
 					yield(store.Record{}, err)
 					return
 				}
-				for _, r := range records {
-					if !yield(r.Record, nil) {
+				for i := range records {
+					pages.Read(&records[i].Record)
+					if !yield(records[i].Record, nil) {
 						return
 					}
 				}

@@ -25,10 +25,11 @@ func ListDead(f store.DeadFilter, size int, chosen bool, page func(after int64, 
 	}
 	return func(yield func(store.Record, error) bool) {
 		left, after := cmp.Or(f.Limit, math.MaxInt), int64(0)
+		pages := Pages{Most: size, Whole: !f.Brief}
 		for {
-			limit := size
+			limit := pages.Size()
 			if chosen && !f.Searches() {
-				limit = min(size, left)
+				limit = min(limit, left)
 			}
 			letters, err := page(after, limit)
 			if err != nil {
@@ -49,6 +50,40 @@ func ListDead(f store.DeadFilter, size int, chosen bool, page func(after int64, 
 			if len(letters) < limit {
 				return
 			}
+			for i := range letters {
+				pages.Read(&letters[i].Record)
+			}
 		}
 	}
 }
+
+// Pages says how many records a page of a list has. A page is in memory at once: if the messages are read whole, the
+// first page is small, and each further one has as many as the bodies of the one before allow.
+type Pages struct {
+	Most  int
+	Whole bool
+
+	size, bytes int
+}
+
+const (
+	firstPage = 8
+	pageBytes = 8 << 20
+)
+
+// Size is how many the next page may have.
+func (p *Pages) Size() int {
+	switch {
+	case !p.Whole:
+		return p.Most
+	case p.size == 0:
+		p.size = min(firstPage, p.Most)
+	default:
+		p.size = max(1, min(p.Most, 4*p.size, p.size*pageBytes/max(p.bytes, 1)))
+	}
+	p.bytes = 0
+	return p.size
+}
+
+// Read counts a record of the page.
+func (p *Pages) Read(r *store.Record) { p.bytes += r.Size() }
