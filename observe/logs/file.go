@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -39,16 +40,28 @@ func OpenFile(c FileConfig) (Output, error) {
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o755); err != nil {
 		return nil, fmt.Errorf("open the log file: %w", err)
 	}
-	if err := w.open(); err != nil {
+	if err := w.begin(); err != nil {
 		return nil, fmt.Errorf("open the log file: %w", err)
 	}
 	return w, nil
 }
 
+// begin is open. A pipe that nobody reads is opened when somebody does: till then what is written fails.
+func (w *file) begin() error {
+	if err := w.open(); !errors.Is(err, syscall.ENXIO) {
+		return err
+	}
+	return nil
+}
+
 const dayLayout = "2006-01-02"
 
 func (w *file) open() error {
-	f, err := os.OpenFile(w.Path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o640)
+	how := os.O_APPEND | os.O_CREATE | os.O_WRONLY
+	if info, err := os.Stat(w.Path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		how |= syscall.O_NONBLOCK // else it waits for somebody who reads
+	}
+	f, err := os.OpenFile(w.Path, how, 0o640)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 )
@@ -15,7 +16,7 @@ type Lines struct {
 // OpenLines opens a file for lines, and makes it if it is missing.
 func OpenLines(path string) (*Lines, error) {
 	l := &Lines{file: file{FileConfig: FileConfig{Path: path}}}
-	if err := l.file.open(); err != nil {
+	if err := l.file.begin(); err != nil {
 		return nil, fmt.Errorf("open the file: %w", err)
 	}
 	return l, nil
@@ -31,16 +32,24 @@ func (l *Lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Reopen looks at once whether the file was moved away. With an error, lines go on into the file that they went to.
+// Reopen looks at once whether the file was moved away. With an error, lines go on into the file that they went to. It
+// does not wait for a write, which may take as long as a reader of a pipe likes: that looks soon.
 func (l *Lines) Reopen() error {
-	l.mu.Lock()
+	if !l.mu.TryLock() {
+		return nil
+	}
 	defer l.mu.Unlock()
 	return l.file.followPath()
 }
 
-// Close closes the file.
+// Close closes the file. It does not wait for a write either: the end of the process ends that.
 func (l *Lines) Close() error {
-	l.mu.Lock()
+	if !l.mu.TryLock() {
+		return errors.New("a write has not ended: what reads the file takes nothing")
+	}
 	defer l.mu.Unlock()
+	if l.file.f == nil {
+		return nil
+	}
 	return l.file.f.Close()
 }
