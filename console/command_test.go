@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"html"
 	"maps"
 	"net/http"
@@ -212,6 +213,18 @@ func TestAScheduleIsEdited(t *testing.T) {
 				}
 			}
 			given = filled
+		}
+	}
+}
+
+// TestNumbersOfForms: what Go reads as a number, and JSON does not, is said to be none.
+func TestNumbersOfForms(t *testing.T) {
+	for text, ok := range map[string]bool{"5": true, "-5": true, "0.5": true, "1e3": true, "NaN": false, "Inf": false,
+		"1_000": false, "+5": false, "05": false, ".5": false, "0x10": false, "５": false} {
+		v := &view{r: &http.Request{PostForm: url.Values{"n:rate": {text}}}}
+		body, err := v.fields()
+		if _, broken := json.Marshal(body); broken != nil || (err == nil) != ok {
+			t.Errorf("%q: %v (%v), %v", text, body, broken, err)
 		}
 	}
 }

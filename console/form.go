@@ -257,8 +257,8 @@ func fieldValue(kind, text string) (value any, why string) {
 		}
 		return json.RawMessage(text), ""
 	case "n":
-		if _, err := strconv.ParseFloat(text, 64); err != nil {
-			return nil, "is no number"
+		if _, err := strconv.ParseFloat(text, 64); err != nil || !json.Valid([]byte(text)) { // JSON has no +5, 05 and NaN
+			return nil, "is no number such as 10"
 		}
 		return json.Number(text), ""
 	case "d":
