@@ -75,7 +75,8 @@ func (a *API) Call(ctx context.Context, c Caller, method, path string, body []by
 // Letters yields up to limit of the dead letters that the parameters of GET /v1/dead select and c may see, complete: as
 // `pawl dead export` writes them. An error is a [*Problem].
 func (a *API) Letters(ctx context.Context, c Caller, filter url.Values, limit int) iter.Seq2[operate.Letter, error] {
-	x := &exchange{api: a, caller: c.caller, r: (&http.Request{URL: &url.URL{RawQuery: filter.Encode()}}).WithContext(ctx)}
+	asked := &http.Request{URL: &url.URL{RawQuery: filter.Encode()}}
+	x := &exchange{api: a, caller: c.caller, r: asked.WithContext(ctx)}
 	return func(yield func(operate.Letter, error) bool) {
 		f, err := (&query{exchange: x}).dead()
 		d, missing := part[store.DeadLetters](x)

@@ -257,7 +257,8 @@ func fieldValue(kind, text string) (value any, why string) {
 		}
 		return json.RawMessage(text), ""
 	case "n":
-		if _, err := strconv.ParseFloat(text, 64); err != nil || !json.Valid([]byte(text)) { // JSON has no +5, 05 and NaN
+		// JSON has no +5, 05 and NaN.
+		if _, err := strconv.ParseFloat(text, 64); err != nil || !json.Valid([]byte(text)) {
 			return nil, "is no number such as 10"
 		}
 		return json.Number(text), ""

@@ -370,6 +370,6 @@ func (s *session) skipID(ctx context.Context, id, reason string) error {
 	if err != nil {
 		return cannot(err, "skip message %s", ids[0])
 	}
-	return s.changed(ctx, "skip", "skipped; see `pawl dead show "+operate.Operands(ids[0])+"`", operate.Filter{IDs: ids}, ids, ids,
-		refused, nil)
+	return s.changed(ctx, "skip", "skipped; see `pawl dead show "+operate.Operands(ids[0])+"`",
+		operate.Filter{IDs: ids}, ids, ids, refused, nil)
 }

@@ -228,8 +228,8 @@ func (d *Doctor) hotKey(ctx context.Context, _ store.Store, i store.Inspector, t
 	top, err := watch.FindTopKey(ctx, i, t)
 	if err == nil && top.Share() > 0.5 {
 		d.tell("PawlHotKey", "topic "+t.Name, Worth,
-			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+operate.Operands(top.First)+
-				"; make its handler faster, or send with more keys",
+			"messages of a key are processed one at a time, so more workers do not help: pawl explain "+
+				operate.Operands(top.First)+"; make its handler faster, or send with more keys",
 			"one key holds it up: %d of the first %d that wait have the key %q", top.Of, top.Looked, top.Key)
 	}
 	return err

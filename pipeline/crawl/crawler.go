@@ -176,14 +176,8 @@ func (c *crawler) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if err != nil {
 		return pawl.Permanent(pawl.OfKind(KindRequest, err))
 	}
-	of := d.Unique.Scope
-	switch earlier := of != "" && of != scopeOf(c.run); {
-	case earlier && c.outdated != nil && c.outdated(ctx):
-		return pawl.Release(time.Second, "it is of a run that another process has begun since")
-	case c.over.Load():
-		return pawl.Release(5*time.Second, "the crawl has ended: the next one takes it")
-	case earlier:
-		return c.replayed(d, u, r)
+	if other, err := c.ofAnotherRun(ctx, d, u, r); other {
+		return err
 	}
 	if r.Sitemap == 0 {
 		c.seen.add(keyOf(u))

@@ -282,3 +282,17 @@ func (c *crawler) follower(ctx context.Context, p parts, log *slog.Logger) {
 		}
 	}
 }
+
+// ofAnotherRun reports whether a request is not of this run, and what becomes of it.
+func (c *crawler) ofAnotherRun(ctx context.Context, d *pawl.Delivery, u *url.URL, r request) (bool, error) {
+	of := d.Unique.Scope
+	switch earlier := of != "" && of != scopeOf(c.run); {
+	case earlier && c.outdated != nil && c.outdated(ctx):
+		return true, pawl.Release(time.Second, "it is of a run that another process has begun since")
+	case c.over.Load():
+		return true, pawl.Release(5*time.Second, "the crawl has ended: the next one takes it")
+	case earlier:
+		return true, c.replayed(d, u, r)
+	}
+	return false, nil
+}

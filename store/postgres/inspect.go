@@ -92,20 +92,18 @@ func (s *inspector) List(ctx context.Context, f store.Filter) iter.Seq2[store.Re
 			s.listAcked(ctx, topic, f, yield)
 			return
 		}
-		after, given, ahead := listKey{}, 0, keyPage
+		after, given, ahead, pages := listKey{}, 0, keyPage, sqlstore.Pages{Most: recordPage, Whole: true}
 		if f.Limit > 0 && f.OlderThan == 0 { // hardly one of them is left out
 			ahead = min(f.Limit, keyPage)
 		}
-		pages := sqlstore.Pages{Most: recordPage, Whole: true}
 		for {
 			keys, err := s.keys(ctx, topic, f, after, ahead)
 			if err != nil {
 				yield(store.Record{}, err)
 				return
 			}
-			for rest := keys; len(rest) > 0; {
-				page := rest[:min(len(rest), pages.Size())]
-				if rest = rest[len(page):]; !s.listPage(ctx, f, page, &pages, &given, yield) {
+			for page := range sqlstore.Chunk(keys, &pages) {
+				if !s.listPage(ctx, f, page, &pages, &given, yield) {
 					return
 				}
 			}
@@ -123,11 +121,10 @@ func (s *inspector) listed(topic string) (id int32, there bool) {
 	if topic == "" {
 		return 0, true
 	}
-	t := s.topics.named(topic)
-	if t == nil {
-		return 0, false
+	if t := s.topics.named(topic); t != nil {
+		return t.id, true
 	}
-	return t.id, true
+	return 0, false
 }
 
 func (s *inspector) keys(ctx context.Context, topic int32, f store.Filter, after listKey, ahead int) (keys []listKey,

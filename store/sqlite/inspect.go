@@ -129,9 +129,7 @@ func (s *inspector) listTopic(ctx context.Context, name string, f store.Filter,
 				yield(store.Record{}, err)
 				return
 			}
-			for rest := places; len(rest) > 0; {
-				page := rest[:min(len(rest), pages.Size())]
-				rest = rest[len(page):]
+			for page := range sqlstore.Chunk(places, &pages) {
 				records, err := s.page(ctx, page, f.State)
 				if err != nil {
 					yield(store.Record{}, err)

@@ -85,5 +85,18 @@ func (p *Pages) Size() int {
 	return p.size
 }
 
+// Chunk cuts what is to be read into pages.
+func Chunk[T any](all []T, p *Pages) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		for len(all) > 0 {
+			n := min(len(all), p.Size())
+			if !yield(all[:n]) {
+				return
+			}
+			all = all[n:]
+		}
+	}
+}
+
 // Read counts a record of the page.
 func (p *Pages) Read(r *store.Record) { p.bytes += r.Size() }

@@ -22,7 +22,8 @@ func TestAPageHasWhatFitsIntoMemory(t *testing.T) {
 		pages, got := 0, 0
 		for r, err := range ListDead(store.DeadFilter{Brief: c.brief}, 20*firstPage*firstPage, false,
 			func(after int64, limit int) (page []Letter, err error) {
-				if pages++; !c.brief && pages == 1 && limit > firstPage || pages > 1 && limit > 1 && limit*c.body > pageBytes {
+				pages++
+				if !c.brief && pages == 1 && limit > firstPage || pages > 1 && limit > 1 && limit*c.body > pageBytes {
 					t.Errorf("%s: page %d has %d letters", name, pages, limit)
 				}
 				for i := after; i < n && len(page) < limit; i++ {
