@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ func codeOf(err error) int {
 
 // envelope is what every answer of the Bot API looks like.
 type envelope struct {
-	OK          bool            `json:"ok"`
+	OK          *bool           `json:"ok"` // every answer of Telegram has it
 	Result      json.RawMessage `json:"result"`
 	ErrorCode   int             `json:"error_code"`
 	Description string          `json:"description"`
@@ -130,16 +131,16 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		return c.unanswered(method, err)
 	}
 	var e envelope
-	if err := json.Unmarshal(text, &e); err != nil || !e.OK && e.ErrorCode == 0 {
+	if err := json.Unmarshal(text, &e); err != nil || e.OK == nil {
 		return foreign(method, resp, err)
 	}
-	if !e.OK {
+	if !*e.OK {
 		wait, ok := retryafter.Of(http.Header{"Retry-After": {strings.Trim(string(e.Parameters.RetryAfter), `"`)}})
 		if !ok {
 			wait, _ = retryafter.Of(resp.Header)
 		}
-		return &apiError{Method: method, Code: e.ErrorCode, Description: c.mask(e.Description), RetryAfter: wait,
-			MigrateTo: e.Parameters.MigrateTo}
+		return &apiError{Method: method, Code: cmp.Or(e.ErrorCode, resp.StatusCode), Description: c.mask(e.Description),
+			RetryAfter: wait, MigrateTo: e.Parameters.MigrateTo}
 	}
 	if out == nil {
 		return nil
