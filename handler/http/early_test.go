@@ -2,9 +2,12 @@ package http
 
 import (
 	"bufio"
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +80,42 @@ func TestABodyThatIsRefusedUnread(t *testing.T) {
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), want) || pawl.Describe(err).Kind != kind {
 			t.Errorf("%s: %v of kind %s", expect, err, pawl.Describe(err).Kind)
+		}
+	}
+}
+
+// Over HTTP/2 a reply may begin, and never end, while the body of the request is still being written: the time-out
+// counts.
+func TestAReplyBeforeTheRequestIsWritten(t *testing.T) {
+	for kind, want := range map[string]string{ContentVerdict: "no reply within 1s", "text/plain": "200"} {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, `{"verdict":"ack"`)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		h, err := New(Config{URL: s.URL, Timeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(h.Close)
+		h.client.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig
+		d := delivery()
+		d.Body = make([]byte, pawl.MaxBody)
+		done := make(chan error, 1)
+		go func() { done <- h.Handle(context.WithoutCancel(t.Context()), d) }()
+		select {
+		case err := <-done:
+			if got := fmt.Sprint(err); got != want && (want != "200" || err != nil) {
+				t.Errorf("%s: %v, want %s", kind, err, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: it hangs", kind)
+			s.CloseClientConnections()
+			<-done
 		}
 	}
 }

@@ -127,6 +127,8 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 	if reply.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
 		return verdict(reply, nil)
 	}
+	// over HTTP/2 the context does not end the reading while the body of the request is still being written
+	defer context.AfterFunc(bound, func() { _ = reply.Body.Close() })()
 	if reply.StatusCode/100 == 2 && h.config.Output != nil {
 		return h.output(ctx, bound, d, reply)
 	}
