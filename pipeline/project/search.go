@@ -125,6 +125,11 @@ func (s *search) callAs(ctx context.Context, id string, expect bool, method, pat
 	if strings.HasSuffix(path, "_bulk") {
 		kind = "application/x-ndjson"
 	}
+	if s.client.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.client.Timeout)
+		defer cancel()
+	}
 	req, err := http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -153,8 +158,11 @@ func (s *search) callAs(ctx context.Context, id string, expect bool, method, pat
 	if res.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
 		return refusal(res, nil, id)
 	}
+	// over HTTP/2 neither ctx nor a time-out ends the reading while the request is still being written
+	defer context.AfterFunc(ctx, func() { _ = res.Body.Close() })()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
+		err = cmp.Or(ctx.Err(), err)
 		return fmt.Errorf("read the answer: %w (request %s)", err, id)
 	}
 	if expect && res.StatusCode == http.StatusExpectationFailed {

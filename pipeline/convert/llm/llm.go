@@ -175,6 +175,8 @@ func (p *Provider) Complete(ctx context.Context, file, model, prompt, text strin
 		return Answer{}, lost(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	// over HTTP/2 ctx does not end the reading while the request is still being written
+	defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, p.MaxAnswerBytes+1))
 	log(slog.LevelDebug, "LLM Response received", "status", resp.StatusCode, "duration", time.Since(start))
 	p.advertised(resp.Header)
