@@ -46,7 +46,17 @@ func (p *projection) begin(ctx context.Context) (state, error) {
 	if err != nil {
 		return st, err
 	}
-	old := []string{st.Previous, st.Target}
+	found, err := p.search.behind(ctx, p.alias)
+	if err != nil {
+		return st, err
+	}
+	if slices.Equal(found, []string{st.Previous}) { // a rollback got no answer: what is searched is not removed
+		st.Index, st.Previous = st.Previous, st.Index
+	}
+	old, err := p.leftovers(ctx, &st, names, found)
+	if err != nil {
+		return st, err
+	}
 	st.Previous, st.Target, st.State = "", indexAfter(p.alias, slices.Max(append(names, st.Index))), building
 	st.Done, st.Total, st.Verdict, st.Started, st.After, st.Error = 0, total, "", new(time.Now().UTC()), nil, ""
 	if err := p.search.create(ctx, st.Target, p.targetBody(st.Target)); err != nil {
@@ -59,13 +69,35 @@ func (p *projection) begin(ctx context.Context) (state, error) {
 		return st, err
 	}
 	for _, index := range old {
-		if index != "" {
-			if err := p.search.remove(ctx, index); err != nil {
-				return st, err
-			}
+		if err := p.search.remove(ctx, index); err != nil {
+			return st, err
 		}
 	}
 	return st, nil
+}
+
+// leftovers are the indices that a rebuild removes: those of the last one, and others that have an alias for changes,
+// but that no state names any more, because a process died, or got no answer, before it had removed them. What is
+// searched is none.
+func (p *projection) leftovers(ctx context.Context, st *state, names, searched []string) (all []string, err error) {
+	for _, index := range []string{st.Previous, st.Target} {
+		if index != "" && !slices.Contains(searched, index) {
+			all = append(all, index)
+		}
+	}
+	for _, index := range names {
+		if index == st.Index || slices.Contains(all, index) || slices.Contains(searched, index) {
+			continue
+		}
+		found, err := p.search.behind(ctx, writeAlias(index))
+		if err != nil {
+			return nil, err
+		}
+		if slices.Equal(found, []string{index}) {
+			all = append(all, index)
+		}
+	}
+	return all, nil
 }
 
 // targetBody is the settings and mappings of an index with the alias that changes beside the searched index go by.
