@@ -114,14 +114,18 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 	if name == "-" {
 		d.Name = ""
 	}
+	var unkept error // a picture
 	if dir := in.Flags.Text("images"); dir != "" {
-		d.Image = images{dir: dir}.keeper("")
+		d.Image = images{dir: dir}.keeper("", &unkept)
 	}
 	d.Trace = trace(ctx, logger(in).With("file", name))
 	md, err := NewRegistry(tool.Find()).Convert(ctx, d)
 	if err != nil {
 		kind := pawl.Describe(err).Kind
 		return &pipeline.Error{What: fmt.Sprintf("cannot convert %s (%s)", name, kind), Err: err, Next: advice(kind)}
+	}
+	if unkept != nil {
+		return &pipeline.Error{What: "cannot keep a picture of " + name, Err: unkept, Next: "choose another --images"}
 	}
 	return answer(in, map[string]string{"file": name, "title": md.Title, "markdown": md.Text}, func(w io.Writer) error {
 		_, err := io.WriteString(w, md.Text)

@@ -15,8 +15,8 @@ type images struct {
 	from string // the folder that outputs are in, for links; empty: links are to dir
 }
 
-// keeper returns what keeps the pictures of one document.
-func (i images) keeper(output string) func(name string, data []byte) string {
+// keeper returns what keeps the pictures of one document. failed is why one could not be kept.
+func (i images) keeper(output string, failed *error) func(name string, data []byte) string {
 	if i.dir == "" {
 		return nil
 	}
@@ -24,8 +24,10 @@ func (i images) keeper(output string) func(name string, data []byte) string {
 		sum := sha256.Sum256(data)
 		file := hex.EncodeToString(sum[:8]) + strings.ToLower(path.Ext(name))
 		full := filepath.Join(i.dir, file)
-		if _, err := os.Stat(full); err != nil {
-			if os.MkdirAll(i.dir, 0o755) != nil || os.WriteFile(full, data, 0o644) != nil {
+		// One that has another size is what was left of it when a disk was full.
+		if info, err := os.Stat(full); err != nil || info.Size() != int64(len(data)) {
+			if err := writeFile(full, string(data)); err != nil {
+				*failed = err
 				return name
 			}
 		}

@@ -54,3 +54,38 @@ func TestOutIsTheSource(t *testing.T) {
 		t.Errorf("a folder in the source: %v %+v", err, s)
 	}
 }
+
+// TestPicturesThatAreNotKept: a document is not done without its pictures, and one that was cut off is written again.
+func TestPicturesThatAreNotKept(t *testing.T) {
+	r := newRig(t)
+	r.write("a.html", `<p>one<img src="data:image/png;base64,iVBORw0KGgo="></p>`)
+	dir := filepath.Join(r.src, "..", "pictures")
+	if err := os.WriteFile(dir, nil, 0o644); err != nil { // no folder
+		t.Fatal(err)
+	}
+	flags := map[string]any{"images": dir, "max-retries": int64(0), "retry-failed": true}
+	if s, err := r.run(t.Context(), flags); code(err) != pipeline.ExitPartly || s.PermanentFailure != 1 {
+		t.Errorf("%v %+v", err, s)
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := r.run(t.Context(), flags); err != nil || s.Completed != 1 {
+		t.Fatalf("%v %+v", err, s)
+	}
+	kept, err := filepath.Glob(filepath.Join(dir, "*.png"))
+	if err != nil || len(kept) != 1 {
+		t.Fatal(err, kept)
+	}
+	if err := os.WriteFile(kept[0], []byte("\x89PN"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	flags["fresh"] = true
+	delete(flags, "retry-failed")
+	if s, err := r.run(t.Context(), flags); err != nil || s.Completed != 1 {
+		t.Errorf("%v %+v", err, s)
+	}
+	if got, err := os.ReadFile(kept[0]); err != nil || string(got) != "\x89PNG\r\n\x1a\n" {
+		t.Errorf("the picture is %q, %v", got, err)
+	}
+}

@@ -98,12 +98,16 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 	if f.SHA256 == hex.EncodeToString(hash[:]) {
 		return md, f.SHA256, errSame
 	}
+	var unkept error // a picture
 	log := r.log.With("file", f.Path)
 	md, err = r.registry.Convert(ctx, doc.Document{
 		Name: f.Path, Data: data, Charset: r.charset, PageMarkers: r.pageMarkers, Hidden: r.hidden,
 		RawNumbers: r.rawNumbers,
-		Image:      r.images.keeper(f.Output), Trace: trace(ctx, log),
+		Image:      r.images.keeper(f.Output, &unkept), Trace: trace(ctx, log),
 	})
+	if err == nil {
+		err = pawl.OfKind("Output", unkept)
+	}
 	return md, hex.EncodeToString(hash[:]), err
 }
 
