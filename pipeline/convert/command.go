@@ -114,9 +114,9 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 	if name == "-" {
 		d.Name = ""
 	}
-	var unkept error // a picture
+	var all pictures
 	if dir := in.Flags.Text("images"); dir != "" {
-		d.Image = images{dir: dir}.keeper("", &unkept)
+		d.Image = images{dir: dir}.keeper("", &all)
 	}
 	d.Trace = trace(ctx, logger(in).With("file", name))
 	md, err := NewRegistry(tool.Find()).Convert(ctx, d)
@@ -124,8 +124,8 @@ func printOne(ctx context.Context, in *pipeline.Invocation) error {
 		kind := pawl.Describe(err).Kind
 		return &pipeline.Error{What: fmt.Sprintf("cannot convert %s (%s)", name, kind), Err: err, Next: advice(kind)}
 	}
-	if unkept != nil {
-		return &pipeline.Error{What: "cannot keep a picture of " + name, Err: unkept, Next: "choose another --images"}
+	if all.err != nil {
+		return &pipeline.Error{What: "cannot keep a picture of " + name, Err: all.err, Next: "choose another --images"}
 	}
 	return answer(in, map[string]string{"file": name, "title": md.Title, "markdown": md.Text}, func(w io.Writer) error {
 		_, err := io.WriteString(w, md.Text)

@@ -182,7 +182,7 @@ func (r *run) due(f *found, rec record) (record, bool) {
 	switch {
 	case rec.Status == completed && rec.same(f.size, rec.ModTime, r.options):
 		_, err := os.Stat(filepath.Join(r.out, filepath.FromSlash(outputName(f.path))))
-		there := !errors.Is(err, fs.ErrNotExist)
+		there := !errors.Is(err, fs.ErrNotExist) && r.images.there(rec.Pictures)
 		if there && unchanged {
 			r.stats.unchanged.Add(1)
 			return rec, false
@@ -195,7 +195,7 @@ func (r *run) due(f *found, rec record) (record, bool) {
 	next := record{Path: f.path, Status: pending, Size: f.size, ModTime: f.mod, Options: r.options,
 		Output: outputName(f.path)}
 	if touched {
-		next.SHA256 = rec.SHA256
+		next.SHA256, next.Pictures = rec.SHA256, rec.Pictures
 	}
 	if unchanged {
 		next.Failures, next.Forgiven = rec.Failures, rec.Forgiven

@@ -3,9 +3,12 @@ package convert
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +18,22 @@ type images struct {
 	from string // the folder that outputs are in, for links; empty: links are to dir
 }
 
-// keeper returns what keeps the pictures of one document. failed is why one could not be kept.
-func (i images) keeper(output string, failed *error) func(name string, data []byte) string {
+// pictures are those of one document.
+type pictures struct {
+	names []string
+	err   error // why one could not be kept
+}
+
+// there reports whether all pictures with these names are.
+func (i images) there(names []string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Stat(filepath.Join(i.dir, name))
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// keeper returns what keeps the pictures of one document, and notes them.
+func (i images) keeper(output string, all *pictures) func(name string, data []byte) string {
 	if i.dir == "" {
 		return nil
 	}
@@ -27,9 +44,12 @@ func (i images) keeper(output string, failed *error) func(name string, data []by
 		// One that has another size is what was left of it when a disk was full.
 		if info, err := os.Stat(full); err != nil || info.Size() != int64(len(data)) {
 			if err := writeFile(full, string(data)); err != nil {
-				*failed = err
+				all.err = err
 				return name
 			}
+		}
+		if !slices.Contains(all.names, file) {
+			all.names = append(all.names, file)
 		}
 		link := full
 		if rel, err := filepath.Rel(filepath.Join(i.from, filepath.Dir(filepath.FromSlash(output))),

@@ -32,6 +32,7 @@ type record struct {
 	Forgiven int       `json:"forgiven,omitempty"` // of these, those before it was last tried again by --retry-failed
 	Output   string    `json:"output,omitempty"`
 	SHA256   string    `json:"sha256,omitempty"` // of the source
+	Pictures []string  `json:"pictures,omitempty"`
 	Error    string    `json:"error,omitempty"`
 	Kind     pawl.Kind `json:"kind,omitempty"`
 	FailedAt time.Time `json:"failed_at,omitzero"`

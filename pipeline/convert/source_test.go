@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/pipeline"
 )
@@ -80,12 +81,30 @@ func TestPicturesThatAreNotKept(t *testing.T) {
 	if err := os.WriteFile(kept[0], []byte("\x89PN"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	flags["fresh"] = true
+	if s, err := r.run(t.Context(), flags); err != nil || s.Unchanged != 1 {
+		t.Errorf("%v %+v", err, s)
+	}
 	delete(flags, "retry-failed")
+	flags["fresh"] = true
 	if s, err := r.run(t.Context(), flags); err != nil || s.Completed != 1 {
 		t.Errorf("%v %+v", err, s)
 	}
 	if got, err := os.ReadFile(kept[0]); err != nil || string(got) != "\x89PNG\r\n\x1a\n" {
 		t.Errorf("the picture is %q, %v", got, err)
+	}
+	if err := os.Remove(kept[0]); err != nil {
+		t.Fatal(err)
+	}
+	delete(flags, "fresh")
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(filepath.Join(r.src, "a.html"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []Summary{{Completed: 1}, {Unchanged: 1}} {
+		s, err := r.run(t.Context(), flags)
+		if _, gone := os.Stat(kept[0]); err != nil || s.Completed != want.Completed || s.Unchanged != want.Unchanged ||
+			gone != nil {
+			t.Errorf("a picture is gone: %v %+v, %v", err, s, gone)
+		}
 	}
 }

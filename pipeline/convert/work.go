@@ -52,7 +52,8 @@ func (r *run) Handle(ctx context.Context, d *pawl.Delivery) error {
 
 // convert writes the Markdown of a file, and then that it is done.
 func (r *run) convert(ctx context.Context, f *held) error {
-	md, sum, err := r.document(ctx, f)
+	var all pictures
+	md, sum, err := r.document(ctx, f, &all)
 	if errors.Is(err, errSame) {
 		same := f.record
 		same.Status = completed
@@ -73,12 +74,13 @@ func (r *run) convert(ctx context.Context, f *held) error {
 		return pawl.OfKind("Output", err)
 	}
 	done := f.record
+	done.Pictures = all.names
 	done.Status, done.SHA256, done.Error, done.Kind, done.FailedAt = completed, sum, "", "", time.Time{}
 	return r.write(&done)
 }
 
 // document reads and converts a file, when there is memory and a processor for it.
-func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum string, err error) {
+func (r *run) document(ctx context.Context, f *held, all *pictures) (md doc.Markdown, sum string, err error) {
 	size := min(f.Size, maxMemory) // one that is larger than all of it is taken alone
 	if r.hand.memory.Acquire(ctx, size) != nil {
 		return md, "", context.Cause(ctx)
@@ -98,15 +100,14 @@ func (r *run) document(ctx context.Context, f *held) (md doc.Markdown, sum strin
 	if f.SHA256 == hex.EncodeToString(hash[:]) {
 		return md, f.SHA256, errSame
 	}
-	var unkept error // a picture
 	log := r.log.With("file", f.Path)
 	md, err = r.registry.Convert(ctx, doc.Document{
 		Name: f.Path, Data: data, Charset: r.charset, PageMarkers: r.pageMarkers, Hidden: r.hidden,
 		RawNumbers: r.rawNumbers,
-		Image:      r.images.keeper(f.Output, &unkept), Trace: trace(ctx, log),
+		Image:      r.images.keeper(f.Output, all), Trace: trace(ctx, log),
 	})
 	if err == nil {
-		err = pawl.OfKind("Output", unkept)
+		err = pawl.OfKind("Output", all.err)
 	}
 	return md, hex.EncodeToString(hash[:]), err
 }
