@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,9 +44,9 @@ func TestBoundsOfAMessageCountWhateverItsHandlerDoes(t *testing.T) {
 					m := numbered("a", 1)
 					m[0].RetryUpTo(2)
 					r.append(m...)
-					calls := 0
+					var calls atomic.Int64
 					c := one(1, func(_ context.Context, d *pawl.Delivery) error {
-						calls++
+						calls.Add(1)
 						return do(d)
 					})
 					if h := c.Topics[0].Handler; batch {
@@ -57,7 +58,7 @@ func TestBoundsOfAMessageCountWhateverItsHandlerDoes(t *testing.T) {
 					c.Topics[0].Settings.Deadline = 10 * time.Second
 					r.run(c)
 					time.Sleep(time.Hour)
-					equal(r, calls, 2)
+					equal(r, calls.Load(), int64(2))
 					equal(r, r.stats("a").Dead, int64(1))
 				})
 			})
