@@ -53,7 +53,7 @@ func (p *projection) begin(ctx context.Context) (state, error) {
 	if slices.Equal(found, []string{st.Previous}) { // a rollback got no answer: what is searched is not removed
 		st.Index, st.Previous = st.Previous, st.Index
 	}
-	old, err := p.leftovers(ctx, &st, names, found)
+	old, err := p.search.leftovers(ctx, &st, names, found)
 	if err != nil {
 		return st, err
 	}
@@ -79,7 +79,7 @@ func (p *projection) begin(ctx context.Context) (state, error) {
 // leftovers are the indices that a rebuild removes: those of the last one, and others that have an alias for changes,
 // but that no state names any more, because a process died, or got no answer, before it had removed them. What is
 // searched is none.
-func (p *projection) leftovers(ctx context.Context, st *state, names, searched []string) (all []string, err error) {
+func (s *search) leftovers(ctx context.Context, st *state, names, searched []string) (all []string, err error) {
 	for _, index := range []string{st.Previous, st.Target} {
 		if index != "" && !slices.Contains(searched, index) {
 			all = append(all, index)
@@ -89,7 +89,7 @@ func (p *projection) leftovers(ctx context.Context, st *state, names, searched [
 		if index == st.Index || slices.Contains(all, index) || slices.Contains(searched, index) {
 			continue
 		}
-		found, err := p.search.behind(ctx, writeAlias(index))
+		found, err := s.behind(ctx, writeAlias(index))
 		if err != nil {
 			return nil, err
 		}
