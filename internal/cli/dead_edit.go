@@ -159,7 +159,7 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	dir, err := os.MkdirTemp("", "pawl-edit-")
 	if err != nil {
-		return nil, err
+		return nil, noTemporary(err, "the body cannot be given to an editor")
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	name := filepath.Join(dir, "body.txt")
@@ -167,7 +167,7 @@ func (s *session) inEditor(ctx context.Context, body []byte) ([]byte, error) {
 		name = filepath.Join(dir, "body.json")
 	}
 	if err := os.WriteFile(name, body, 0o600); err != nil {
-		return nil, err
+		return nil, noTemporary(err, "the body cannot be given to an editor")
 	}
 	c := exec.CommandContext(ctx, "sh", "-c", program+` "$1"`, "sh", name)
 	c.Stdin, c.Stdout, c.Stderr = s.In, s.editorOut, s.editorOut

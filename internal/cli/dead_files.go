@@ -88,7 +88,9 @@ func (e *exported) incomplete() error {
 
 // exportFile writes a file whole or not at all.
 func (s *session) exportFile(ctx context.Context, name string, d store.DeadLetters, f store.DeadFilter) error {
-	if _, err := os.Stat(name); err == nil && !s.yes {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return usage("name a file in it", "%s is a folder", name)
+	} else if err == nil && !s.yes {
 		return &problem{code: exitConflict, what: "cannot export to " + name, err: errors.New("the file is there"),
 			next: "name another one, or add --yes to replace it"}
 	}
@@ -173,7 +175,7 @@ func (s *session) readable(name string) (file *os.File, done func(), err error) 
 	}
 	file, err = os.CreateTemp("", "pawl-import-")
 	if err != nil {
-		return nil, nil, cannot(err, "buffer the dead letters to import")
+		return nil, nil, noTemporary(err, "the dead letters to import cannot be buffered")
 	}
 	done = func() { _ = file.Close(); _ = os.Remove(file.Name()) }
 	if _, err = io.Copy(file, s.In); err == nil {

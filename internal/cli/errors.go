@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pawl-dev/pawl"
@@ -58,7 +59,8 @@ func cannot(err error, what string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*problem](err); ok {
+	_, told := errors.AsType[*problem](err)
+	if _, lost := errors.AsType[*terminal.OutputError](err); lost || told {
 		return err
 	}
 	return &problem{what: "cannot " + fmt.Sprintf(what, args...), err: err}
@@ -145,6 +147,8 @@ func classify(err error) (code int, next string) {
 	case errors.Is(err, open.ErrURL):
 		return exitUsage, cmp.Or(store.Hint(err),
 			"give --store or PAWL_STORE, such as sqlite:pawl.db; `pawl stores` shows what there is")
+	case errors.Is(err, syscall.EISDIR):
+		return exitUsage, "name a file, not a folder"
 	case errors.Is(err, serve.ErrNeverReady):
 		return exitFailure, "run the program by hand and see why it ends; nothing was counted as failed"
 	}
@@ -180,4 +184,9 @@ func classifyStore(err error) (code int, next string) {
 		}
 	}
 	return exitFailure, "run it again; if it happens again, report it with these lines"
+}
+
+// noTemporary is the error of a temporary file or folder that cannot be made.
+func noTemporary(err error, what string) error {
+	return &problem{what: what, err: err, next: "make room in the folder for temporary files, or set TMPDIR to another one"}
 }
