@@ -299,7 +299,10 @@ func TestNobodyIsSentElsewhere(t *testing.T) {
 // TestPagesToGoBackTo are kept.
 func TestPagesToGoBackTo(t *testing.T) {
 	for back, want := range map[string]string{"/console/topics?x=1": "/console/topics?x=1", "/console/": "/console/",
-		"/console/messages/a%2Fb?as=hex#x": "/console/messages/a%2Fb?as=hex#x", "": "/console/", "/other": "/console/"} {
+		"/console/messages/a%2Fb?as=hex#x": "/console/messages/a%2Fb?as=hex#x", "": "/console/", "/other": "/console/",
+		"/console/messages/a%2F%2Fb":     "/console/messages/a%2F%2Fb",
+		"/console/messages/..%2F..%2F..": "/console/messages/..%2F..%2F..",
+		"/console/%2E%2e/x":              "/console/", "/console/messages/%2e%2e/../..": "/console/", "/console//x": "/console/"} {
 		if got := local(back, "/console"); got != want {
 			t.Errorf("%q: %q, want %q", back, got, want)
 		}

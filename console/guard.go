@@ -210,12 +210,18 @@ func (k *Console) prefer(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, local(r.PostForm.Get("back"), k.config.BasePath), http.StatusSeeOther)
 }
 
+// slashes takes those of ids out of a path: they part nothing.
+var slashes = strings.NewReplacer("%2f", "_", "%2F", "_")
+
 // local is a path of the console that a form asks to go back to, or the first page.
 func local(back, base string) string {
 	u, err := url.Parse(back) // it takes no control characters
-	if err != nil || u.Scheme != "" || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) ||
-		strings.Contains(u.Path, "//") || !strings.HasPrefix(u.Path, base+"/") ||
-		!strings.HasPrefix(path.Clean(u.Path)+"/", base+"/") {
+	if err != nil || u.Scheme != "" || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) {
+		return base + "/"
+	}
+	at, err := url.PathUnescape(slashes.Replace(u.EscapedPath()))
+	if err != nil || strings.Contains(at, "//") || !strings.HasPrefix(at, base+"/") ||
+		!strings.HasPrefix(path.Clean(at)+"/", base+"/") {
 		return base + "/"
 	}
 	return back
