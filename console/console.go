@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
@@ -20,7 +21,7 @@ type Config struct {
 	// Store is what it shows; a program that serves an [api.API] gives that instead.
 	Store store.Store
 	API   *api.API
-	// Stores are further ones, for a switch on every page.
+	// Stores are further ones, for a switch on every page. One without a store is shown from [Console.Open] on.
 	Stores []Named
 	// BasePath is where the console is: /console. Empty is the root.
 	BasePath string
@@ -50,7 +51,8 @@ type Named struct {
 type site struct {
 	name, color, base string // base is the path of its pages
 	api               *api.API
-	own               bool // api was made here
+	own               bool        // api was made here
+	ready             atomic.Bool // it has api and figures
 	figures           figures
 	memo              memo
 	checkup           checkup
@@ -60,7 +62,8 @@ type site struct {
 type Console struct {
 	config   Config
 	sites    []*site
-	mux      *http.ServeMux
+	mux      atomic.Pointer[http.ServeMux]
+	opening  sync.Mutex // of stores
 	logins   throttle
 	ended    ended
 	links    links
@@ -88,33 +91,57 @@ func New(c Config) (*Console, error) {
 	k := &Console{config: c, patience: patience, logins: throttle{seed: maphash.MakeSeed()},
 		ended: ended{known: map[string]time.Time{}}}
 	k.ctx, k.stop = context.WithCancel(context.Background())
-	first := &site{name: c.Title, color: c.Color, base: c.BasePath, api: c.API}
+	first := &site{name: c.Title, color: c.Color, base: c.BasePath, api: c.API, own: c.API == nil}
 	k.sites = append(k.sites, first)
-	var err error
-	if first.api == nil {
-		first.own = true
-		first.api, err = api.New(c.Store, api.Config{})
-	}
+	err := k.show(first, c.Store)
+	first.figures.waits = c.Waits
 	for _, s := range c.Stores {
-		if err != nil {
-			break
-		}
 		next := &site{name: s.Name, color: s.Color, base: c.BasePath + "/@" + s.Name, own: true}
-		next.api, err = api.New(s.Store, api.Config{})
 		k.sites = append(k.sites, next)
+		if s.Store != nil && err == nil {
+			err = k.show(next, s.Store)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	k.mux = k.routes()
 	for _, s := range k.sites {
-		s.figures = figures{past: map[string]*past{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
-		if s == first {
-			s.figures.waits = c.Waits
+		if s.ready.Load() {
+			k.wg.Go(func() { s.figures.run(k.ctx, s) })
+		}
+	}
+	k.mux.Store(k.routes())
+	return k, nil
+}
+
+// show gives a site what it shows.
+func (k *Console) show(s *site, of store.Store) (err error) {
+	if s.own {
+		if s.api, err = api.New(of, api.Config{}); err != nil {
+			return err
+		}
+	}
+	s.figures = figures{past: map[string]*past{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1)}
+	s.ready.Store(true)
+	return nil
+}
+
+// Open shows a store of the Config that was not there when the console was made. Call it before Close.
+func (k *Console) Open(name string, of store.Store) error {
+	k.opening.Lock()
+	defer k.opening.Unlock()
+	for _, s := range k.sites[1:] {
+		if s.name != name || s.ready.Load() {
+			continue
+		}
+		if err := k.show(s, of); err != nil {
+			return err
 		}
 		k.wg.Go(func() { s.figures.run(k.ctx, s) })
+		k.mux.Store(k.routes())
+		return nil
 	}
-	return k, nil
+	return fmt.Errorf("console: no store %q is waited for", name)
 }
 
 var storeName, color = regexp.MustCompile(`^[A-Za-z0-9-]+$`), regexp.MustCompile(`^([a-z]+|#[0-9a-fA-F]{3,8})$`)
@@ -134,7 +161,7 @@ func (k *Console) Close() {
 	k.stop()
 	k.wg.Wait()
 	for _, s := range k.sites {
-		if s.own {
+		if s.own && s.ready.Load() {
 			s.api.Close()
 		}
 	}
@@ -159,6 +186,9 @@ func (k *Console) routes() *http.ServeMux {
 		mux.HandleFunc(method+" "+base+path, serve)
 	}
 	for _, s := range k.sites {
+		if !s.ready.Load() {
+			continue
+		}
 		for _, p := range pages() {
 			method := p.method
 			if method == "" {
@@ -216,7 +246,7 @@ func (k *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, k.config.BasePath+"/", http.StatusMovedPermanently)
 		return
 	}
-	k.mux.ServeHTTP(w, r)
+	k.mux.Load().ServeHTTP(w, r)
 }
 
 // Base is the path of the first page, without the slash at its end.

@@ -276,6 +276,9 @@ func (v *view) Color() string { return v.site.color }
 func (v *view) Stores() []choice {
 	var all []choice
 	for i, s := range v.k.sites {
+		if !s.ready.Load() {
+			continue
+		}
 		name := s.name
 		if name == "" {
 			name = "pawl"

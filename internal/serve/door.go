@@ -40,13 +40,16 @@ type DoorConfig struct {
 	Waits   func() (bounds []float64, counts map[string][]uint64) // of the console; nil: not known
 	// Opened, if not nil, is called when ServeAPI serves.
 	Opened func(*Door)
+
+	again time.Duration // after which a store of the console is tried again; 0 is storeAgain
 }
 
 // Door is the HTTP API of a store, being served. A nil Door serves nowhere.
 type Door struct {
 	api      *api.API
 	console  *console.Console // nil: it is off
-	stores   []store.Store    // further ones, of the console
+	mu       sync.Mutex
+	stores   []store.Store // further ones, of the console
 	listener net.Listener
 	server   *http.Server
 	wg       sync.WaitGroup
@@ -101,7 +104,7 @@ func OpenDoor(s store.Store, c DoorConfig) (*Door, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	d.api, d.listener, d.server, d.stop = made, l, made.Server(), stop
-	if err := d.openConsole(&c); err != nil {
+	if err := d.openConsole(ctx, &c); err != nil {
 		d.Close()
 		return nil, err
 	}

@@ -8,9 +8,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"math/big"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/internal/config"
+	"github.com/pawl-dev/pawl/open"
 	"github.com/pawl-dev/pawl/store/memory"
 )
 
@@ -121,6 +124,58 @@ func certify(t *testing.T, c config.API, serial int64) {
 	} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestAStoreOfTheConsoleComesLater: what is carried out does not wait for it, and it is shown when it is there.
+func TestAStoreOfTheConsoleComesLater(t *testing.T) {
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // it answers nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hung.Close() }()
+	later := "sqlite:" + filepath.Join(t.TempDir(), "later.db")
+	began := time.Now()
+	d, err := OpenDoor(memory.New(memory.Config{}), DoorConfig{
+		API: config.API{Listen: "127.0.0.1:0"}, Logger: slog.New(slog.DiscardHandler), again: 10 * time.Millisecond,
+		Console: config.Console{Enabled: true, Stores: []config.ConsoleStore{{Name: "later", URL: later},
+			{Name: "hung", URL: "postgres://x:y@" + hung.Addr().String() + "/x"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	if took := time.Since(began); took > storeWait+5*time.Second {
+		t.Errorf("the start takes %v", took)
+	}
+	page := func(path string) (int, string) {
+		r, err := http.Get("http://" + d.Address() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.StatusCode, string(b)
+	}
+	if code, _ := page("/console/@later/topics"); code != http.StatusNotFound {
+		t.Errorf("before it is there: %d", code)
+	}
+	s, err := open.Open(t.Context(), open.Config{URL: later})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		code, text := page("/console/@later/topics")
+		if code == http.StatusOK && strings.Contains(text, "later") && !strings.Contains(text, "@hung") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("when it is there: %d %s", code, text)
 		}
 	}
 }
