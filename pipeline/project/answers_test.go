@@ -238,7 +238,7 @@ func TestRedirects(t *testing.T) {
 			_, _ = io.WriteString(w, `{"acknowledged":true}`)
 			return
 		}
-		code, _ := strconv.Atoi(strings.Trim(r.URL.Path, "/_aliases"))
+		code, _ := strconv.Atoi(strings.TrimSuffix(r.URL.Path[1:], "/_aliases"))
 		http.Redirect(w, r, "/login", code)
 	}))
 	defer server.Close()
