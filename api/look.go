@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -173,7 +174,7 @@ func (x *exchange) page() (p page, err error) {
 	q := &query{exchange: x}
 	p.limit = q.number("limit", defaultPage, maxPage)
 	if text := q.text("cursor"); text != "" {
-		if p.from, err = strconv.Atoi(text); err != nil || p.from < 0 {
+		if p.from, err = strconv.Atoi(text); err != nil || p.from < 0 || p.from > math.MaxInt/2 { // more is added to it
 			q.bad("cursor", "is none that was given out")
 		}
 	}

@@ -352,6 +352,17 @@ func TestAnswersAreNotPackedForThisMachine(t *testing.T) {
 	}
 }
 
+// TestACursorThatIsNone is refused, however large it is.
+func TestACursorThatIsNone(t *testing.T) {
+	d := serveStore(t, openStore(t, "memory:"), api.Config{Access: api.Access{Tokens: tokens}}).as("secret-admin")
+	for _, path := range []string{"messages", "dead", "audit", "operations", "schedules", "state/flags", "topics"} {
+		for _, cursor := range []string{"-1", "x", "9223372036854775807", "9223372036854775808"} {
+			d.want(422, d.get("/v1/"+path+"?limit=10000&cursor="+cursor))
+		}
+		d.want(200, d.get("/v1/"+path+"?limit=10000&cursor=4611686018427387903"))
+	}
+}
+
 // TestAListOfLargeBodiesEndsEarlier: its answer is made in memory. The cursor leads to the rest.
 func TestAListOfLargeBodiesEndsEarlier(t *testing.T) {
 	d := serveStore(t, openStore(t, "memory:"), api.Config{Access: api.Access{Tokens: tokens}}).as("secret-admin")
