@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,10 +102,15 @@ func TestAReloadWaitsForTheStore(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		d, logs := reloading(t, plainFile)
-		away := true
+		var there atomic.Bool
+		faults := func() int {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return len(d.loaded.faults)
+		}
 		d.Read = func() (config.Source, error) { return config.Find(path) }
 		d.Load = func(s config.Source) (*config.Config, error) {
-			if away {
+			if !there.Load() {
 				return nil, &store.Error{Op: "schedule nightly", Code: store.ErrUnavailable}
 			}
 			return config.Load(s)
@@ -116,13 +122,13 @@ func TestAReloadWaitsForTheStore(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := len(d.loaded.faults); n != 1 || strings.Contains(logs.String(), "configuration reloaded") {
+		if n := faults(); n != 1 || strings.Contains(logs.String(), "configuration reloaded") {
 			t.Errorf("%d faults: %s", n, logs)
 		}
-		away = false
+		there.Store(true)
 		time.Sleep(reloadAgain + 2*watchEvery)
 		synctest.Wait()
-		if n := len(d.loaded.faults); n != 0 || strings.Count(logs.String(), "configuration reloaded") != 1 {
+		if n := faults(); n != 0 || strings.Count(logs.String(), "configuration reloaded") != 1 {
 			t.Errorf("when the store is back: %d faults: %s", n, logs)
 		}
 		time.Sleep(time.Minute)
