@@ -195,7 +195,7 @@ func (r *rig) daemon(s *sqlite.Store, site string) (end func()) {
 	var work sync.WaitGroup
 	work.Go(func() { _ = d.Run(ctx) })
 	work.Go(func() {
-		if err := made.Run(ctx); err != nil {
+		if err := made.Run(ctx); err != nil && ctx.Err() == nil { // else it was ended in the middle of something
 			r.Error(err)
 		}
 	})
