@@ -136,19 +136,17 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, two more at once than there are cores. What follows mostly waits: static checks,
-# builds of benchmarks and short fuzzing take what it leaves of the processors.
+# The packages that wait most come first, two more at once than there are cores. The kills mostly wait, too: static checks,
+# builds of benchmarks and short fuzzing take what they leave of the processors.
 parts: format
 	@$(MAKE) unit UNITS="$(call served,race) $(call served,first) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
+	$(MAKE) services-plain
 	mkdir -p out
 	nice -n 19 $(MAKE) fixes lint bench-changed fuzz-changed >out/static 2>&1 &
-	static=$$!
-	trap 'kill $$static 2>/dev/null || :' EXIT
-	$(MAKE) services-plain
 	$(MAKE) crash-test && killed=0 || killed=$$?
-	wait $$static && sound=0 || sound=$$?
+	wait $$! && static=0 || static=$$?
 	cat out/static
-	[[ $$killed -eq 0 && $$sound -eq 0 ]]
+	[[ $$killed -eq 0 && $$static -eq 0 ]]
 	$(MAKE) scripts-changed
 
 # What fails is a hole in the report.
