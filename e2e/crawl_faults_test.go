@@ -10,14 +10,16 @@ import (
 )
 
 // crawling are troubles of a pipeline of the kind crawl, beside a site that refuses everything at first: a page for
-// good, and another one for now.
+// good, and another one for now. That one answers only when the first has: else the crawl could end, and what is
+// replayed after that is of the next one.
 func crawling() map[string]fault {
-	var well atomic.Bool
+	var well, answered atomic.Bool
 	site := func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/robots.txt":
 			w.WriteHeader(http.StatusNotFound)
-		case well.Load():
+		case well.Load() && (r.URL.Path == "/private" || answered.Load()):
+			answered.Store(true)
 			_, _ = fmt.Fprint(w, "<title>Open</title>")
 		case r.URL.Path == "/private":
 			w.WriteHeader(http.StatusForbidden)
