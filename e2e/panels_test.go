@@ -60,6 +60,7 @@ func drills() map[string]drill {
 		})},
 		"crawl": {fault: also(refused, func(in *incident) {
 			refused.mend(in)
+			in.must("pawl dead replay --topic shop.request --yes")
 			in.until(metric(in, "pawl_deliveries_settled_total"), `verdict="ack"`)
 			in.until(metric(in, "pawl_failures_ignored_total"), "shop") // the page has no price
 		})},
