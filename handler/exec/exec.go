@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/handler/internal/process"
 	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/policy"
@@ -139,11 +140,10 @@ func verdict(code int, reason string) error {
 	}
 }
 
-// startError is permanent where it is about this message, and gives it back where it is about this machine, of which no
-// message can help that it has no files, processes or memory left.
+// startError is permanent where it is about this message, and gives it back where it is about this machine, which has
+// no files, processes or memory left.
 func startError(err error) error {
-	short := func(of error) bool { return errors.Is(err, of) }
-	if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM}, short) {
+	if handler.Lacks(err) || errors.Is(err, syscall.EAGAIN) {
 		return pawl.Release(releaseFor, "start the program: "+err.Error())
 	}
 	if errors.Is(err, syscall.E2BIG) {
