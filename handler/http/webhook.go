@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl"
+	"github.com/pawl-dev/pawl/handler"
 	"github.com/pawl-dev/pawl/internal/wire"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/replybody"
 	"github.com/pawl-dev/pawl/tlscause"
 )
 
@@ -124,11 +126,7 @@ func (h *Hook) Handle(ctx context.Context, d *pawl.Delivery) error {
 		return h.failed(ctx, bound, err)
 	}
 	defer func() { _ = reply.Body.Close() }()
-	if reply.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
-		return verdict(reply, nil)
-	}
-	// over HTTP/2 the context does not end the reading while the body of the request is still being written
-	defer context.AfterFunc(bound, func() { _ = reply.Body.Close() })()
+	defer replybody.Bound(bound, reply)()
 	if reply.StatusCode/100 == 2 && h.config.Output != nil {
 		return h.output(ctx, bound, d, reply)
 	}
@@ -261,9 +259,8 @@ func (h *Hook) failed(ctx, bound context.Context, err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL: it may hold what is secret
 	}
-	short := func(of error) bool { return errors.Is(err, of) }
-	if slices.ContainsFunc([]error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}, short) {
-		return pawl.Release(leastPause, err.Error()) // this machine lacks it, of which no message can help
+	if handler.Lacks(err) || errors.Is(err, syscall.ENOBUFS) {
+		return pawl.Release(leastPause, err.Error())
 	}
 	facts := policy.Facts(0)
 	if bound.Err() != nil { // a connection that is not made in time has an error like that of a context

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pawl-dev/pawl/observe/trace"
+	"github.com/pawl-dev/pawl/replybody"
 	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
@@ -122,10 +123,7 @@ func (c *client) call(ctx context.Context, timeout time.Duration, method string,
 		return c.unanswered(method, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
-		_ = resp.Body.Close()
-		resp.Body = http.NoBody
-	}
+	defer replybody.Bound(ctx, resp)()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return c.unanswered(method, err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/pipeline"
+	"github.com/pawl-dev/pawl/replybody"
 	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
@@ -155,11 +156,7 @@ func (s *search) callAs(ctx context.Context, id string, expect bool, method, pat
 		return fmt.Errorf("%w (request %s)", err, id)
 	}
 	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
-		return refusal(res, nil, id)
-	}
-	// over HTTP/2 neither ctx nor a time-out ends the reading while the request is still being written
-	defer context.AfterFunc(ctx, func() { _ = res.Body.Close() })()
+	defer replybody.Bound(ctx, res)()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		err = cmp.Or(ctx.Err(), err)
@@ -168,7 +165,7 @@ func (s *search) callAs(ctx context.Context, id string, expect bool, method, pat
 	if expect && res.StatusCode == http.StatusExpectationFailed {
 		return s.callAs(ctx, id, false, method, path, body, into)
 	}
-	if res.StatusCode >= http.StatusMultipleChoices {
+	if res.StatusCode/100 != 2 {
 		return refusal(res, text, id)
 	}
 	if into == nil {

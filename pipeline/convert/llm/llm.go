@@ -22,6 +22,7 @@ import (
 
 	"github.com/pawl-dev/pawl"
 	"github.com/pawl-dev/pawl/policy"
+	"github.com/pawl-dev/pawl/replybody"
 	"github.com/pawl-dev/pawl/retryafter"
 	"github.com/pawl-dev/pawl/tlscause"
 )
@@ -111,6 +112,7 @@ func (p *Provider) Validate(ctx context.Context) error {
 		return fmt.Errorf("provider %s does not answer: %w", p.ID, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	defer replybody.Bound(ctx, resp)()
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired:
@@ -122,11 +124,6 @@ func (p *Provider) Validate(ctx context.Context) error {
 // do sends a request; where TLS fails, the error says why.
 func (p *Provider) do(r *http.Request) (*http.Response, error) {
 	resp, err := p.http.Do(r)
-	if err == nil && resp.StatusCode == http.StatusSwitchingProtocols {
-		// its body is the connection, which no context ends
-		_ = resp.Body.Close()
-		resp.Body = http.NoBody
-	}
 	return resp, tlscause.Explain(err, tlscause.Advice{Name: "use a name that it states in base_url"})
 }
 
@@ -175,8 +172,7 @@ func (p *Provider) Complete(ctx context.Context, file, model, prompt, text strin
 		return Answer{}, lost(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	// over HTTP/2 ctx does not end the reading while the request is still being written
-	defer context.AfterFunc(ctx, func() { _ = resp.Body.Close() })()
+	defer replybody.Bound(ctx, resp)()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, p.MaxAnswerBytes+1))
 	log(slog.LevelDebug, "LLM Response received", "status", resp.StatusCode, "duration", time.Since(start))
 	p.advertised(resp.Header)
