@@ -109,13 +109,8 @@ func (s *session) runAPI(ctx context.Context, c *config.Config, read func() (con
 		s.learn(next)
 		return &next.API, nil
 	})
-	switch {
-	case errors.Is(err, serve.ErrListen):
-		return &problem{what: "cannot serve the API", err: err,
-			next: "give it another address with --listen, or tokens in the configuration file"}
-	case err != nil:
-		return &problem{code: exitUsage, what: "cannot serve the API", err: err,
-			next: "correct api: in the configuration file, or the file that it names"}
+	if err != nil {
+		return cannotServe(err, "give it another address with --listen, or tokens in the configuration file")
 	}
 	logger.Info("stopped")
 	return nil
@@ -162,4 +157,13 @@ func (s *session) rooms() api.Rooms {
 			return found, nil
 		},
 	}
+}
+
+// cannotServe is why the API is not served; elsewhere is what to do where it cannot listen.
+func cannotServe(err error, elsewhere string) error {
+	if errors.Is(err, serve.ErrListen) {
+		return &problem{what: "cannot serve the API", err: err, next: elsewhere}
+	}
+	return &problem{code: exitUsage, what: "cannot serve the API", err: err,
+		next: "correct api: in the configuration file, or the file that it names"}
 }

@@ -139,12 +139,8 @@ func (s *session) runDaemon(ctx context.Context, opened store.Store, c serve.Dae
 	d, err := serve.NewDaemon(opened, c)
 	door, closed := errors.AsType[*serve.DoorError](err)
 	switch {
-	case closed && errors.Is(err, serve.ErrListen):
-		return &problem{what: "cannot serve the API", err: door,
-			next: "give api.listen another address, or tokens; another daemon may have this port"}
 	case closed:
-		return &problem{code: exitUsage, what: "cannot serve the API", err: door,
-			next: "correct api: in the configuration file, or the file that it names"}
+		return cannotServe(door, "give api.listen another address, or tokens; another daemon may have this port")
 	case errors.Is(err, serve.ErrListen):
 		return cannotListen(err)
 	case err != nil:
