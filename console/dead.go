@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pawl-dev/pawl/api"
@@ -354,26 +353,29 @@ func deadExport(v *view) (any, error) {
 	out := json.NewEncoder(v.w)
 	out.SetEscapeHTML(false)
 	control := http.NewResponseController(v.w)
-	begin := sync.OnceFunc(func() {
+	written := false
+	begin := func() {
+		written = true
 		v.w.Header().Set("Content-Type", "application/x-ndjson")
 		v.w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.jsonl"`)
-	})
-	written := false
+	}
 	for l, err := range v.site.api.Letters(v.r.Context(), v.who, v.filter(), exportMost) {
 		switch {
 		case err != nil && !written:
 			return nil, err
 		case err != nil:
 			panic(http.ErrAbortHandler) // the browser sees that it is not whole
+		case !written:
+			begin()
 		}
-		begin()
-		written = true
 		_ = control.SetWriteDeadline(time.Now().Add(exportStall)) // where there is none, it does without
 		if out.Encode(l) != nil {
 			return nil, errAnswered
 		}
 	}
-	begin()
+	if !written {
+		begin()
+	}
 	return nil, errAnswered
 }
 
