@@ -148,7 +148,7 @@ brokers_launch() {
 # brokers_await waits until each node says over the wire that it and the others named here serve clients. Without most of
 # the nodes there is no controller and no answer: then it only sees to it that they live.
 brokers_await() {
-	local service=$1 node end=$((SECONDS + 120)) all running
+	local service=$1 node end=$((SECONDS + 300)) all running
 	shift
 	read -ra all <<<"$("${service}_nodes")"
 	for node in "$@"; do
@@ -156,9 +156,9 @@ brokers_await() {
 			# counted first: one that dies in between must not pass for a lack of others
 			running=$(for n in "${all[@]}"; do brokers_node_state "$service" "$n"; done | grep -c up) || true
 			[[ $(brokers_node_state "$service" "$node") != down ]] || brokers_broken "$service" "$node" "its JVM ended"
-			[[ $SECONDS -lt $end ]] || brokers_broken "$service" "$node" "it did not answer for two minutes"
+			[[ $SECONDS -lt $end ]] || brokers_broken "$service" "$node" "it did not answer for five minutes"
 			[[ $((running * 2)) -gt ${#all[@]} ]] || break
-			sleep 0.05
+			sleep 0.2 # each question is several processes, and the JVM needs the processors
 		done
 	done
 }

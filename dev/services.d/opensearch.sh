@@ -52,10 +52,10 @@ opensearch_launch() {
 
 # opensearch_await waits until the node answers and its shards are there.
 opensearch_await() {
-	local end=$((SECONDS + 120))
+	local end=$((SECONDS + 300))
 	until opensearch_answers; do
 		[[ $(opensearch_state) != down ]] || opensearch_broken "its JVM ended"
-		[[ $SECONDS -lt $end ]] || opensearch_broken "it did not answer for two minutes"
+		[[ $SECONDS -lt $end ]] || opensearch_broken "it did not answer for five minutes"
 		sleep 0.2
 	done
 }
