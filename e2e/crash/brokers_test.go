@@ -93,20 +93,27 @@ func between(s, from, to string) string {
 
 func leaderOf(t *testing.T, admin *kadm.Client, topic string) int32 {
 	t.Helper()
-	ts, err := admin.ListTopics(t.Context(), topic)
-	if err != nil || ts[topic].Err != nil || len(ts[topic].Partitions[0].ISR) != 3 {
-		t.Fatalf("%v, %+v", err, ts)
-	}
-	return ts[topic].Partitions[0].Leader
+	var leader int32
+	eventually(t, 30*time.Second, "three brokers have the partition", func() bool {
+		ts, err := admin.ListTopics(t.Context(), topic)
+		if err != nil || ts[topic].Err != nil {
+			return false
+		}
+		leader = ts[topic].Partitions[0].Leader
+		return len(ts[topic].Partitions[0].ISR) == 3
+	})
+	return leader
 }
 
 func coordinatorOf(t *testing.T, admin *kadm.Client, group string) int32 {
 	t.Helper()
-	gs, err := admin.DescribeGroups(t.Context(), group)
-	if err != nil || gs[group].Err != nil {
-		t.Fatal(err, gs)
-	}
-	return gs[group].Coordinator.NodeID
+	var coordinator int32
+	eventually(t, 30*time.Second, "the group has a coordinator", func() bool {
+		gs, err := admin.DescribeGroups(t.Context(), group)
+		coordinator = gs[group].Coordinator.NodeID
+		return err == nil && gs[group].Err == nil
+	})
+	return coordinator
 }
 
 // TestKafkaConnectionCut: all traffic goes through a proxy, which closes every

@@ -23,6 +23,8 @@ type crew struct {
 	names int
 	at    []*member
 	lives []*incarnation // of members that went, too
+
+	counts map[string]int // of the lines that were read, by what they say
 }
 
 // member is one process, which is never started again.
@@ -33,7 +35,7 @@ type member struct {
 
 func newCrew(t *testing.T, p *plan) *crew {
 	t.Helper()
-	return &crew{t: t, plan: p, rand: seed(t), book: newLogbook(p.topic)}
+	return &crew{t: t, plan: p, rand: seed(t), book: newLogbook(p.topic), counts: map[string]int{}}
 }
 
 // join starts a process.
@@ -86,7 +88,7 @@ func (c *crew) drained(limit time.Duration) {
 		f = c.plan.site.topic(c.t, c.plan.topic)
 		return f.open() == 0
 	}) {
-		c.t.Errorf("after %v there is still: %+v", limit, f)
+		c.t.Errorf("after %v there is still: %+v", patience(limit), f)
 	}
 }
 
@@ -124,25 +126,30 @@ func (c *crew) works(limit time.Duration) (took time.Duration) {
 	c.t.Helper()
 	began, before := time.Now(), c.begun()
 	if !within(limit, func() bool { time.Sleep(200 * time.Millisecond); return c.begun() > before+100 }) {
-		c.t.Errorf("no work within %v", limit)
+		c.t.Errorf("no work within %v", patience(limit))
 	}
 	return time.Since(began).Round(10 * time.Millisecond)
 }
 
 // begun is how many deliveries have begun.
-func (c *crew) begun() (n int) {
+func (c *crew) begun() int { return c.count(journal.Start) }
+
+// ended is how many verdicts were given.
+func (c *crew) ended() int { return c.count(journal.End) }
+
+// count reads only what was written since it was last called: it is polled while the machine is to be busy with others.
+func (c *crew) count(what string) int {
+	c.t.Helper()
 	for _, i := range c.lives {
-		lines, err := journal.ReadAll(i.folder)
+		lines, err := i.journal.Next()
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		for _, l := range lines {
-			if l.What == journal.Start {
-				n++
-			}
+			c.counts[l.What]++
 		}
 	}
-	return n
+	return c.counts[what]
 }
 
 // stream is a `pawl send --jsonl` that is fed for some time.
@@ -151,6 +158,7 @@ type stream struct {
 	send *family
 	out  bytes.Buffer
 	fed  chan error
+	pace chan time.Duration // a new pause between two messages
 	stop chan struct{}
 	book *logbook
 }
@@ -163,7 +171,8 @@ func (c *crew) feed(keys int, pause time.Duration) *stream {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s := &stream{t: c.t, fed: make(chan error, 1), stop: make(chan struct{}), book: c.book}
+	s := &stream{t: c.t, fed: make(chan error, 1), pace: make(chan time.Duration, 1), stop: make(chan struct{}),
+		book: c.book}
 	s.send = launch(c.t, c.plan.site.env(), source, &s.out, "send", c.plan.topic, "--jsonl")
 	_ = source.Close() // the producer has it
 	go func() {
@@ -173,6 +182,8 @@ func (c *crew) feed(keys int, pause time.Duration) *stream {
 			case <-s.stop:
 				s.fed <- nil
 				return
+			case pause := <-s.pace:
+				tick.Reset(pause)
 			case <-tick.C:
 				if _, err := feed.WriteString(c.book.line(keys, "")); err != nil {
 					s.fed <- err

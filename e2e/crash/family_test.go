@@ -117,8 +117,8 @@ func (f *family) wait(t *testing.T, limit time.Duration) int {
 	select {
 	case <-f.exited:
 		return f.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		t.Fatalf("%v did not end within %v; stderr ends:\n%s", f.cmd.Args[1:], limit, f.tail(2000))
+	case <-time.After(patience(limit)):
+		t.Fatalf("%v did not end within %v; stderr ends:\n%s", f.cmd.Args[1:], patience(limit), f.tail(2000))
 		return 0
 	}
 }

@@ -91,7 +91,7 @@ func TestKafkaKilled(t *testing.T) {
 		return s.topic(t, topic).open() == 0
 	})
 	if !done {
-		t.Errorf("not everything is carried out 90 s after the last kill: %+v", s.topic(t, topic))
+		t.Errorf("not everything is carried out %v after the last kill: %+v", patience(90*time.Second), s.topic(t, topic))
 		for _, ask := range [][]string{{"messages", "ls", "--limit", "20"}, {"kafka", "health"}, {"dead", "ls"}, {"doctor"}} {
 			t.Logf("pawl %v: %v", ask, s.run(t, nil, ask...))
 		}

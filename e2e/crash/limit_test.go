@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pawl-dev/pawl/e2e/worker/journal"
 )
 
 // TestKafkaLimitLowered: a broker that takes hardly any metadata with a commit.
@@ -28,7 +26,7 @@ func TestKafkaLimitLowered(t *testing.T) {
 	var lines strings.Builder
 	for n := range messages {
 		line := c.book.line(messages, map[bool]string{true: "sleep"}[n == stuck])
-		lines.WriteString(strings.Replace(line, `"do":"sleep"`, `"do":"sleep","seconds":10`, 1))
+		lines.WriteString(strings.Replace(line, `"do":"sleep"`, `"do":"sleep","seconds":30`, 1))
 	}
 	c.plan.site.mustWith(t, strings.NewReader(lines.String()), "send", c.plan.topic, "--jsonl")
 	c.join()
@@ -56,20 +54,4 @@ func TestKafkaLimitLowered(t *testing.T) {
 	if n := f.counts["repeated after a kill"] + f.counts["repeated"]; n < messages-stuck-100 || n > messages-stuck {
 		t.Errorf("%d were repeated, want about those behind what was stuck", n)
 	}
-}
-
-// ended is how many verdicts were given.
-func (c *crew) ended() (n int) {
-	for _, i := range c.lives {
-		lines, err := journal.ReadAll(i.folder)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		for _, l := range lines {
-			if l.What == journal.End {
-				n++
-			}
-		}
-	}
-	return n
 }

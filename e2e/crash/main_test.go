@@ -86,21 +86,30 @@ func bound[T float64 | time.Duration](bar T) T {
 	return 25 * bar
 }
 
-// eventually polls until ok holds, and fails the test after limit.
+// patience is how long to wait for what takes no longer than limit on a quiet machine: where other tests run beside, on
+// cores that may be slow, only what hangs is to fail.
+func patience(limit time.Duration) time.Duration {
+	if strict() {
+		return limit
+	}
+	return 5 * limit
+}
+
+// eventually polls until ok holds, and fails the test when its patience is over.
 func eventually(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	if !within(limit, ok) {
-		t.Fatalf("not within %v: %s", limit, what)
+		t.Fatalf("not within %v: %s", patience(limit), what)
 	}
 }
 
-// within polls until ok holds, for at most limit.
+// within polls until ok holds, for as long as patience allows.
 func within(limit time.Duration, ok func() bool) bool {
 	for began := time.Now(); ; time.Sleep(25 * time.Millisecond) {
 		if ok() {
 			return true
 		}
-		if time.Since(began) > limit {
+		if time.Since(began) > patience(limit) {
 			return false
 		}
 	}

@@ -40,13 +40,14 @@ type event struct {
 // incarnation is one life of a node: a process from its start to its end.
 type incarnation struct {
 	*family
-	name   string
-	folder string // of its workers' journals
-	events []event
-	began  time.Duration
-	ended  time.Duration
-	code   int
-	warned bool // it said that what it had finished could not be committed
+	name    string
+	folder  string        // of its workers' journals
+	journal *journal.Tail // read while it lives
+	events  []event
+	began   time.Duration
+	ended   time.Duration
+	code    int
+	warned  bool // it said that what it had finished could not be committed
 }
 
 func (i *incarnation) note(h harm, all bool) {
@@ -87,6 +88,7 @@ func (n *node) live(ctx context.Context) {
 func (n *node) rise() *incarnation {
 	i := &incarnation{name: fmt.Sprintf("%s.%d", n.name, len(n.lives)+1)}
 	i.folder, i.began = filepath.Join(n.plan.dir, i.name), journal.Now()
+	i.journal = journal.Follow(i.folder)
 	if err := os.Mkdir(i.folder, 0o700); err != nil {
 		n.t.Error(err)
 	}
@@ -164,8 +166,8 @@ func (n *node) drain(i *incarnation, hurry bool) {
 	}
 	select {
 	case <-i.exited:
-	case <-time.After(drainLimit):
-		n.t.Errorf("%s did not end within %v of a SIGTERM; stderr ends:\n%s", i.name, drainLimit, i.tail(2000))
+	case <-time.After(patience(drainLimit)):
+		n.t.Errorf("%s did not end within %v of a SIGTERM; stderr ends:\n%s", i.name, patience(drainLimit), i.tail(2000))
 		i.killAll()
 		<-i.exited
 	}

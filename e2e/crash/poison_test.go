@@ -74,7 +74,7 @@ func poison(t *testing.T, s *site, m mix) {
 	began := time.Now()
 	limit := time.Minute + 10*m.lease + time.Duration(m.poisons)*(30*time.Second+m.lease)
 	if !within(limit, func() bool { time.Sleep(200 * time.Millisecond); return s.topic(t, topic).open() == 0 }) {
-		t.Errorf("after %v there is still: %+v", limit, s.topic(t, topic))
+		t.Errorf("after %v there is still: %+v", patience(limit), s.topic(t, topic))
 	}
 	took := time.Since(began).Round(100 * time.Millisecond)
 	stop()

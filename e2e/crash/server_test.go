@@ -66,7 +66,7 @@ func ownServer(t *testing.T) (*server, *site) {
 // do runs dev/services on the server's state.
 func (v *server) do(args ...string) string {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience(2*time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, v.script, args...)
 	cmd.Env = append(append(os.Environ(), "PAWL_SERVICES_DIR="+v.state), v.settings...)
@@ -159,7 +159,7 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 	down := time.Since(began)
 	back, before := time.Now(), len(starts(t, folder))
 	if !within(30*time.Second, func() bool { return len(starts(t, folder)) > before+50 }) {
-		t.Errorf("no work within 30 s of the server's return; the worker says: %s", worker.tail(2000))
+		t.Errorf("no work within %v of the server's return; the worker says: %s", time.Since(back), worker.tail(2000))
 	}
 	recovered := time.Since(back)
 	if code := producer.wait(t, time.Minute); code != 0 {

@@ -124,10 +124,10 @@ func (s *site) run(t *testing.T, stdin io.Reader, args ...string) result {
 	return command(t, s.env(), stdin, args...)
 }
 
-// command runs the binary under test to its end, for a minute at most.
+// command runs the binary under test to its end, for a minute at most, see [patience].
 func command(t *testing.T, env []string, stdin io.Reader, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience(time.Minute))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Getenv(envPawl), args...)
 	cmd.Env = append(os.Environ(), env...)
@@ -139,7 +139,7 @@ func command(t *testing.T, env []string, stdin io.Reader, args ...string) result
 	began := time.Now()
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Fatalf("%v did not end within a minute; stderr: %s", args, stderr.String())
+		t.Fatalf("%v did not end within %v; stderr: %s", args, patience(time.Minute), stderr.String())
 	}
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		t.Fatal(err)
@@ -147,10 +147,17 @@ func command(t *testing.T, env []string, stdin io.Reader, args ...string) result
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String(), time.Since(began)}
 }
 
-// must runs a command that must succeed.
-func (s *site) must(t *testing.T, args ...string) result {
+// must runs a command that must succeed; where it says that the store does not answer now, once more after a while.
+func (s *site) must(t *testing.T, args ...string) (r result) {
 	t.Helper()
-	return s.mustWith(t, nil, args...)
+	within(10*time.Second, func() bool {
+		r = s.run(t, nil, args...)
+		return r.code != codeAway
+	})
+	if r.code != 0 {
+		t.Fatalf("%v: %v", args, r)
+	}
+	return r
 }
 
 func (s *site) mustWith(t *testing.T, stdin io.Reader, args ...string) result {

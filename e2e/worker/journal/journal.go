@@ -12,6 +12,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -74,36 +76,63 @@ func (w *Writer) Write(l Line) error {
 	return err
 }
 
-// Read returns the lines of a file. A last line without an end, of a writer that
-// died in the middle of it, is left out.
-func Read(file string) (lines []Line, err error) {
-	data, err := os.ReadFile(file)
+// Tail reads the files of a folder, each line once. It is not safe for concurrent use.
+type Tail struct {
+	folder string
+	read   map[string]int64 // bytes, by file
+}
+
+// Follow begins before the first line of each file in folder.
+func Follow(folder string) *Tail { return &Tail{folder, map[string]int64{}} }
+
+// Next returns the lines that were written since the last call.
+func (t *Tail) Next() ([]Line, error) {
+	files, err := filepath.Glob(filepath.Join(t.folder, "*.journal"))
+	if err != nil {
+		return nil, err
+	}
+	var all []Line
+	for _, file := range files {
+		lines, read, err := linesOf(file, t.read[file])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+		t.read[file] += read
+	}
+	return all, nil
+}
+
+// ReadAll returns the lines of all files in folder.
+func ReadAll(folder string) ([]Line, error) { return Follow(folder).Next() }
+
+// Read returns the lines of a file.
+func Read(file string) ([]Line, error) {
+	lines, _, err := linesOf(file, 0)
+	return lines, err
+}
+
+// linesOf returns the lines that begin after the first from bytes of a file, and how many bytes they are. A last line
+// without an end, of a writer that died in the middle of it or is still writing, is left out.
+func linesOf(file string, from int64) (lines []Line, read int64, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	data, err := io.ReadAll(io.NewSectionReader(f, from, math.MaxInt64-from))
+	if err != nil {
+		return nil, 0, err
+	}
 	for row := range bytes.Lines(data) {
 		if row[len(row)-1] != '\n' {
 			break
 		}
 		var l Line
 		if err := json.Unmarshal(row, &l); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, 0, fmt.Errorf("%s: %w", file, err)
 		}
-		lines = append(lines, l)
+		lines, read = append(lines, l), read+int64(len(row))
 	}
-	return lines, err
-}
-
-// ReadAll returns the lines of all files in folder.
-func ReadAll(folder string) ([]Line, error) {
-	files, err := filepath.Glob(filepath.Join(folder, "*.journal"))
-	if err != nil {
-		return nil, err
-	}
-	var all []Line
-	for _, file := range files {
-		lines, err := Read(file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, lines...)
-	}
-	return all, nil
+	return lines, read, nil
 }

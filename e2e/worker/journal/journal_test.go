@@ -5,7 +5,9 @@ package journal_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/pawl-dev/pawl/e2e/worker/journal"
 )
@@ -41,19 +43,41 @@ func TestReadWhatWasWritten(t *testing.T) {
 	}
 }
 
-func TestReadTornLine(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "1-1.journal")
-	if err := os.WriteFile(file, []byte(`{"What":"start","At":5}`+"\n"+`{"What":"end","At":6`), 0o600); err != nil {
+func TestTornLineIsReadWhenItIsWhole(t *testing.T) {
+	folder := t.TempDir()
+	f, err := os.Create(filepath.Join(folder, "1-1.journal"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := journal.Read(file)
-	if err != nil || len(got) != 1 || got[0].At != 5 {
-		t.Fatal(got, err)
+	defer f.Close()
+	tail := journal.Follow(folder)
+	for _, c := range []struct {
+		written string
+		want    []time.Duration
+	}{
+		{`{"What":"start","At":5}` + "\n" + `{"What":"end","At":6`, []time.Duration{5}},
+		{"", nil},
+		{"1}\n" + `{"At":7}` + "\n", []time.Duration{61, 7}},
+	} {
+		if _, err := f.WriteString(c.written); err != nil {
+			t.Fatal(err)
+		}
+		lines, err := tail.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []time.Duration
+		for _, l := range lines {
+			got = append(got, l.At)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("after %q: %v, want %v", c.written, got, c.want)
+		}
 	}
-	if err := os.WriteFile(file, []byte("{\"What\":\n"), 0o600); err != nil {
+	if _, err := f.WriteString("{\"What\":\n"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := journal.Read(file); err == nil {
+	if _, err := tail.Next(); err == nil {
 		t.Fatal("a short line was read")
 	}
 }
