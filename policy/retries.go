@@ -79,7 +79,7 @@ func (r *Retries) Validate() error {
 	faults.If(r.Attempts < 0 || r.Attempts > MaxAttempts, "attempts are %d; they go from 1 to %d", r.Attempts,
 		MaxAttempts)
 	faults.If(r.For < 0 || r.For > pawl.MaxDelay, "for is %v; it goes from 0 to %v", r.For, pawl.MaxDelay)
-	faults.If(r.Base < 0 || r.Max < 0 || r.Max > pawl.MaxDelay || r.Max > 0 && r.Base > r.Max,
+	faults.If(r.Base < 0 || r.Max < 0 || r.Max > pawl.MaxDelay || r.Base > cmp.Or(r.Max, pawl.MaxDelay),
 		"backoff from %v to %v; it goes from 0 to %v, base first", r.Base, r.Max, pawl.MaxDelay)
 	return faults.Err()
 }

@@ -65,3 +65,19 @@ func TestATopicIsRetriedForAsLongAsItSays(t *testing.T) {
 		t.Errorf("a row of a pipeline: %d attempts", n)
 	}
 }
+
+// TestBackoffBeyondTheLongestDelay: a base without a max is bounded, too.
+func TestBackoffBeyondTheLongestDelay(t *testing.T) {
+	for r, valid := range map[policy.Retries]bool{
+		{Base: pawl.MaxDelay}:                       true,
+		{Base: pawl.MaxDelay + 1}:                   false,
+		{Base: time.Hour, Max: time.Minute}:         false,
+		{Base: time.Minute, Max: pawl.MaxDelay + 1}: false,
+		{Base: pawl.MaxDelay, Max: pawl.MaxDelay}:   true,
+		{Base: -time.Second}:                        false,
+	} {
+		if err := r.Validate(); (err == nil) != valid {
+			t.Errorf("backoff from %v to %v: %v", r.Base, r.Max, err)
+		}
+	}
+}
