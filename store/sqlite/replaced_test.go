@@ -84,6 +84,20 @@ func grow(t *testing.T, path string) {
 	must(t, s.writer.conn.script("PRAGMA wal_checkpoint(PASSIVE)"))
 }
 
+// TestCutBetweenWrites: a log that was cut is noticed before the next write, whose frames would make it as long again and
+// hide that those before them are gone.
+func TestCutBetweenWrites(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pawl.db")
+	s := open(t, Config{Path: path})
+	m := pawl.Message{Topic: "t", Body: []byte("body")}
+	_, err := s.Append(t.Context(), store.NewBatch(m))
+	must(t, err)
+	must(t, os.Truncate(path+"-wal", 32)) // its header
+	if _, err := s.Append(t.Context(), store.NewBatch(m)); !errors.Is(err, ErrReplaced) {
+		t.Errorf("append: %v", err)
+	}
+}
+
 // TestReplacedWhileIdle: a worker with nothing to do notices it too, after a second.
 func TestReplacedWhileIdle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
