@@ -84,8 +84,8 @@ func grow(t *testing.T, path string) {
 	must(t, s.writer.conn.script("PRAGMA wal_checkpoint(PASSIVE)"))
 }
 
-// TestCutBetweenWrites: a log that was cut is noticed before the next write, whose frames would make it as long again and
-// hide that those before them are gone.
+// TestCutBetweenWrites: a log that was cut is noticed before the next write, whose frames would make it as long again
+// and hide that those before them are gone.
 func TestCutBetweenWrites(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pawl.db")
 	s := open(t, Config{Path: path})
