@@ -58,8 +58,9 @@ func endDaemon(e *testscript.Env) {
 	})
 }
 
-// patience is how long a script waits for something to become true.
-const patience = 20 * time.Second
+// patience is how long a script waits for something to become true: long, because other tests run beside, perhaps on
+// slow cores.
+const patience = time.Minute
 
 // await waits until a page of the daemon says something: await PATH REGEXP. The
 // status comes before the text.

@@ -30,7 +30,7 @@ var ours = []string{"pawl_", "policy_", "forward_", "outbox_", "dead_letter_outb
 // scrape reads the metrics, when what is counted on a slow clock was counted lately.
 func (in *incident) scrape() scrape {
 	s := scrape{map[string]float64{}, map[string]bool{}}
-	client := http.Client{Timeout: 2 * time.Second}
+	client := http.Client{Timeout: 10 * time.Second}
 	reply, err := client.Get("http://" + in.address + "/metrics")
 	if err != nil {
 		return s
@@ -38,7 +38,7 @@ func (in *incident) scrape() scrape {
 	defer func() { _ = reply.Body.Close() }()
 	text, err := io.ReadAll(reply.Body)
 	if err != nil {
-		in.Fatal(err)
+		return s
 	}
 	counts := map[string]bool{}
 	for line := range strings.Lines(string(text)) {

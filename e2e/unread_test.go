@@ -76,9 +76,9 @@ func TestUnreadOutputHoldsUpNothing(t *testing.T) {
 		if err != nil {
 			t.Errorf("the daemon ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		_ = daemon.Process.Kill()
-		t.Error("the daemon did not end within 20 s of SIGTERM")
+		t.Error("the daemon did not end within", patience, "of SIGTERM")
 	}
 }
 
