@@ -240,7 +240,7 @@ func command[P, R any](b *browser, c cdp.Command[P, R], p P) {
 // inTab carries out an action, and returns what it sees.
 func inTab[T any](b *browser, action chromedp.Action[T]) T {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.ctx, 3*patience)
 	defer cancel()
 	v, err := chromedp.Run(ctx, action)
 	if err != nil {
