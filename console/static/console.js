@@ -91,6 +91,8 @@
 
   document.addEventListener('DOMContentLoaded', () => {
     dress(document);
+    const early = $('details.action[open]'); // it was opened before this script came
+    if (early && !document.activeElement.matches('input, textarea, select')) opened(early);
     const again = $('[data-again]');
     if (again) location.replace(again.href);
     stream();
@@ -153,10 +155,11 @@
       area.remove();
     }
   });
-  document.addEventListener('toggle', e => {
-    if (!e.target.matches('details.action') || !e.target.open) return;
-    for (const d of all('details.action[open]')) if (d !== e.target) d.open = false;
-    const first = $('input:not([type=hidden]), textarea', e.target);
+  // A form that opens closes the others, and its first field gets the focus.
+  function opened(form) {
+    for (const d of all('details.action[open]')) if (d !== form) d.open = false;
+    const first = $('input:not([type=hidden]), textarea', form);
     if (first) { first.focus(); first.select(); }
-  }, true);
+  }
+  document.addEventListener('toggle', e => { if (e.target.matches('details.action[open]')) opened(e.target); }, true);
 })();
