@@ -82,7 +82,7 @@ class Kills(unittest.TestCase):
             with mu:
                 seen.setdefault(key, []).append(int(n))
 
-        running = threading.Thread(target=worker.run)
+        running = threading.Thread(target=worker.run, daemon=True)
         running.start()
         stop = threading.Event()
 
@@ -92,7 +92,7 @@ class Kills(unittest.TestCase):
                 d.kill()
                 d.start()
 
-        killing = threading.Thread(target=killer)
+        killing = threading.Thread(target=killer, daemon=True)
         killing.start()
         ids = set()
         for n in range(want):
@@ -124,7 +124,7 @@ class Kills(unittest.TestCase):
                     with at:
                         asked.append(at.recv(65536).decode().split("Idempotency-Key: ")[1].split("\r\n")[0])
                         at.sendall(answer)
-            thread = threading.Thread(target=serve)
+            thread = threading.Thread(target=serve, daemon=True)
             thread.start()
             sent = pawl.Client(f"http://127.0.0.1:{server.getsockname()[1]}").send("mail", "x")
             thread.join()
@@ -147,7 +147,7 @@ class Kills(unittest.TestCase):
 
         self.client.send("mail", {"to": "nobody"})
         self.client.send("mail", {"to": "ann"})
-        running = threading.Thread(target=worker.run)
+        running = threading.Thread(target=worker.run, daemon=True)
         running.start()
         self.assertTrue(done.wait(30))
         worker.stop()
