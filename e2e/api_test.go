@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestAPIPage types the tutorial of docs/api.md.
@@ -50,23 +48,21 @@ func TestSchedulesPage(t *testing.T) {
 // typeTutorial types what a tutorial tells to type, and then the last words, and wants some of what they print.
 func typeTutorial(t *testing.T, page string, replace *strings.Replacer, last string, wants ...string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	all, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, tutorial, _ := strings.Cut(string(text), "## Tutorial")
+	_, tutorial, _ := strings.Cut(string(all), "## Tutorial")
 	tutorial, _, _ = strings.Cut(tutorial, "\n## ")
-	var script strings.Builder
-	script.WriteString("set -e\ntrap 'kill $! && wait' EXIT\n")
+	var text strings.Builder
+	text.WriteString("set -e\ntrap 'kill $! && wait' EXIT\n")
 	for i, part := range strings.Split(tutorial, "```") {
 		if code, ok := strings.CutPrefix(part, "sh\n"); ok && i%2 == 1 {
-			script.WriteString(replace.Replace(code))
+			text.WriteString(replace.Replace(code))
 		}
 	}
-	script.WriteString(last)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	c := exec.CommandContext(ctx, "sh", "-c", script.String())
+	text.WriteString(last)
+	c := script(t, text.String())
 	c.Dir = t.TempDir()
 	c.Env = append(os.Environ(), "PAWL_LISTEN=off", "TZ=UTC", "COLUMNS=1000")
 	out, err := c.CombinedOutput()
@@ -94,10 +90,10 @@ func TestTypeScriptClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	testClient(t, "npm", "cd '"+dir+"' && rm -rf node_modules dist && "+
-		"npm ci --prefer-offline --no-audit --no-fund --loglevel=error && npm test")
+		"npm ci --prefer-offline --no-audit --no-fund --loglevel=error --fetch-timeout=20000 --fetch-retries=5 && npm test")
 }
 
-func testClient(t *testing.T, tool, script string) {
+func testClient(t *testing.T, tool, tests string) {
 	t.Helper()
 	if _, err := exec.LookPath(tool); err != nil {
 		t.Skip(tool + " is not there")
@@ -106,9 +102,7 @@ func testClient(t *testing.T, tool, script string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	c := exec.CommandContext(ctx, "sh", "-c", script)
+	c := script(t, tests)
 	c.Env = append(os.Environ(), "PAWL_BINARY="+binary)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v:\n%s", err, out)

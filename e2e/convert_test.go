@@ -53,7 +53,7 @@ func TestConvertSurvivesKills(t *testing.T) {
 	in.must("pawl chaos files docs --set " + set)
 	in.until("curl -sS http://"+server+"/truth", `…"requests":0…`)
 	for range kills {
-		c := shell(in.dir, "exec pawl convert docs --out markdown --llm local/small -q --log-level error")
+		c := shell(in.T, in.dir, "exec pawl convert docs --out markdown --llm local/small -q --log-level error")
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

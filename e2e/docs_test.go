@@ -74,7 +74,7 @@ func TestWorkersPage(t *testing.T) {
 				case strings.HasPrefix(b.before, "In a terminal of its own"):
 					aside(t, dir, b.code)
 				case b.language == "sh" && (i+1 == len(bs) || bs[i+1].language != "text"):
-					if out, err := shell(dir, b.code).CombinedOutput(); err != nil {
+					if out, err := shell(t, dir, b.code).CombinedOutput(); err != nil {
 						t.Errorf("%s\n%v\n%s", b.code, err, out)
 					}
 				}
@@ -87,8 +87,10 @@ func TestWorkersPage(t *testing.T) {
 	}
 }
 
-func shell(dir, code string) *exec.Cmd {
-	cmd := exec.Command("sh", "-ec", code)
+// shell is a command that runs code of a page in a folder.
+func shell(t *testing.T, dir, code string) *exec.Cmd {
+	t.Helper()
+	cmd := script(t, "set -e\n"+code)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PAWL_LISTEN=127.0.0.1:0")
 	return cmd
@@ -98,9 +100,8 @@ func shell(dir, code string) *exec.Cmd {
 func aside(t *testing.T, dir, code string) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := shell(dir, code)
+	cmd := shell(t, dir, code)
 	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func see(t *testing.T, dir, code, want string) {
 	t.Helper()
 	var out []byte
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if out, _ = shell(dir, code).Output(); string(out) == want {
+		if out, _ = shell(t, dir, code).Output(); string(out) == want {
 			return
 		}
 	}

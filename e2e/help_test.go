@@ -50,7 +50,7 @@ func TestHelpExamplesRun(t *testing.T) {
 					line = "timeout -s TERM 2 " + endless + "|| [ $? = 124 ]"
 					port.Lock()
 				}
-				cmd := exec.Command("sh", "-c", line)
+				cmd := script(t, line)
 				cmd.Dir, cmd.Env = dir, env
 				out, err := cmd.CombinedOutput()
 				if found {
@@ -75,11 +75,11 @@ func kafkaPlayground(t *testing.T, command []string) string {
 	name := fmt.Sprintf("help-%08x", rand.Uint32())
 	url := fmt.Sprintf("kafka://%s?prefix=%s.&group=%s&partitions=1", kafkaBroker(t), name, name)
 	if command[len(command)-1] != "ensure" {
-		script := `for i in 1 2 3 4 5; do echo "{\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`
+		fill := `for i in 1 2 3 4 5; do echo "{\"body\":\"$i\"}"; done | pawl send mail --jsonl -q`
 		if command[len(command)-1] == "health" { // what nobody works on is a problem
-			script += " && pawl work mail --exec true --until-empty -q"
+			fill += " && pawl work mail --exec true --until-empty -q"
 		}
-		cmd := exec.Command("sh", "-c", script)
+		cmd := script(t, fill)
 		cmd.Env = append(os.Environ(), "PAWL_STORE="+url)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -170,7 +170,7 @@ for line in sys.stdin:
 		`pawl schedules put nightly --cron '30 2 * * *' --topic mail`,
 		`pawl state put flags beta true`,
 	} {
-		cmd := exec.Command("sh", "-c", line)
+		cmd := script(t, line)
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", line, err, out)

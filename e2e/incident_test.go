@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -82,7 +81,7 @@ func (in *incident) write(name, text string) {
 
 // sh runs a command, and returns what it prints and its exit code.
 func (in *incident) sh(code string) (string, int) {
-	cmd := exec.Command("sh", "-c", code)
+	cmd := script(in.T, code)
 	cmd.Dir, cmd.Env = in.dir, in.env
 	out, _ := cmd.CombinedOutput()
 	return string(out), cmd.ProcessState.ExitCode()

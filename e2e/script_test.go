@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -12,7 +13,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -161,6 +164,23 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: keep NAME")
 	}
 	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
+
+// script is a command that runs shell code. It is killed with all that it started when it takes too long: what hangs
+// must fail, and show what it printed, where it would keep the whole run waiting.
+func script(t *testing.T, code string) *exec.Cmd {
+	t.Helper()
+	limit := 5 * patience
+	if os.Getenv("PAWL_SOAK") != "" {
+		limit = time.Hour
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit) // also for what cleans up
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "sh", "-c", code)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
 }
 
 // kafkaBroker is the address of the broker that dev/services started.
