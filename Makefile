@@ -159,7 +159,7 @@ coverage-tests:
 
 services-plain:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -p=$(BUSY) -run="$(PURE)" $(APART)
-	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=60m $(or $(PLAIN),-p=$(BUSY) -parallel=6) $(call served,plain) $(call served,pure)
+	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=25m $(or $(PLAIN),-p=$(BUSY) -parallel=6) $(call served,plain) $(call served,pure)
 
 crash-test:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=64 -timeout=30m $(call served,strict)

@@ -42,13 +42,14 @@ type report struct {
 	subs   []testName               // subtests that failed
 	took   map[string]time.Duration // by package
 	fatal  map[string]bool          // packages that said one of fatalSigns
+	late   map[string]bool          // packages that ran out of time
 	ran    []string                 // how what ended: "pass FOLDER TEST"
 	broken bool                     // something failed that is not the verdict of one test
 }
 
 func newReport(out io.Writer) *report {
 	return &report{out: out, output: map[testName][]string{}, open: map[string]bool{}, fatal: map[string]bool{},
-		took: map[string]time.Duration{}}
+		late: map[string]bool{}, took: map[string]time.Duration{}}
 }
 
 // read takes in the events until the stream ends. A line that is no event, such
@@ -104,12 +105,20 @@ func (r *report) keepRan(path string) error {
 }
 
 // fatalSigns are the signs that what failed says nothing of one test alone.
-var fatalSigns = []string{"DATA RACE", "race detected", "panic: ", "fatal error: ", "test timed out"}
+var fatalSigns = []string{"DATA RACE", "race detected", "panic: ", "fatal error: "}
+
+// lateSign is what go test says of the tests that were running when their package had run out of time. They hang; those
+// that had ended did end.
+const lateSign = "panic: test timed out"
 
 // takeOutput prints what a package says at once, but for the bare word PASS,
-// and keeps what a test says until it is known whether the test failed.
+// and keeps what a test says until it is known whether the test failed. What is said
+// when time has run out is printed, too: go test puts it down to any test of the package.
 func (r *report) takeOutput(name testName, text string) {
-	if name.test != "" {
+	r.late[name.pkg] = r.late[name.pkg] || strings.Contains(text, lateSign)
+	if r.late[name.pkg] {
+		fmt.Fprint(r.out, text)
+	} else if name.test != "" {
 		r.output[name] = append(r.output[name], text)
 	} else if text != "PASS\n" {
 		r.noteFatal(name.pkg, text)
@@ -129,11 +138,14 @@ func (r *report) noteFatal(pkg, text string) {
 func (r *report) end(name testName, action string) {
 	if name.test == "" {
 		delete(r.open, name.pkg)
-		for open := range r.output {
+		for open, said := range r.output {
 			if open.pkg == name.pkg && action == "fail" {
-				r.broken = true
+				r.broken = r.broken || !r.late[name.pkg] || !wasLast(open, said)
 				r.end(open, "fail")
 			}
+		}
+		if r.late[name.pkg] {
+			delete(r.took, name.pkg) // says nothing of its tests
 		}
 		one := slices.ContainsFunc(r.failed, func(f testName) bool { return f.pkg == name.pkg })
 		r.broken = r.broken || action == "fail" && (!one || r.fatal[name.pkg])
@@ -157,6 +169,12 @@ func (r *report) end(name testName, action string) {
 		r.noteFatal(name.pkg, text)
 		fmt.Fprint(r.out, text)
 	}
+}
+
+// wasLast reports whether all other tests of the package had begun when this one hung: it is parallel, and goes on when
+// those that are not have ended.
+func wasLast(name testName, said []string) bool {
+	return strings.Contains(name.test, "/") || slices.Contains(said, "=== PAUSE "+name.test+"\n")
 }
 
 // reason is what a skipped test said, without the frame that go test puts around.

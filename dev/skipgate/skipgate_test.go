@@ -37,6 +37,11 @@ const (
 {"Action":"output","Package":"m/c","Test":"TestBoom","Output":"panic: boom\n"}
 {"Action":"fail","Package":"m/c"}
 `
+	hanging = `{"Action":"run","Package":"m/b","Test":"TestBad"}
+{"Action":"output","Package":"m/b","Test":"TestBad","Output":"=== PAUSE TestBad\n"}
+{"Action":"output","Package":"m/b","Test":"TestOther","Output":"panic: test timed out after 25m0s\n"}
+{"Action":"fail","Package":"m/b","Elapsed":1500}
+`
 	unbuildable = `{"ImportPath":"m/d","Action":"build-output","Output":"d.go:3: syntax error\n"}
 {"ImportPath":"m/d","Action":"build-fail"}
 {"Action":"output","Package":"m/d","Output":"FAIL\tm/d [build failed]\n"}
@@ -136,11 +141,16 @@ func TestAgain(t *testing.T) {
 			1, "1 failed"},
 		{"a package that never ended", []string{failing + strings.Join(strings.SplitAfter(passing, "\n")[:5], "")},
 			true, 1, "1 failed"},
+		{"hangs, and passes again", []string{passing + hanging, good}, true, 0, "FLAKY: m/b.TestBad"},
+		{"hangs again", []string{passing + hanging, hanging}, true, 1, "again: m/b"},
+		{"hangs, and keeps others from running", []string{passing + strings.ReplaceAll(hanging, "PAUSE", "RUN  ")}, true, 1,
+			"timed out"},
+		{"hangs, and another panics", []string{passing + hanging + panicking}, true, 1, "panic: boom"},
 		{"a skip as well", []string{failing + skipping}, true, 1, "SKIPPED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			j := job{again: c.again, strict: true, test: streams(c.streams...)}
+			j := job{again: c.again, strict: true, flags: []string{"-short"}, test: streams(c.streams...)}
 			if code := j.run(&out, ""); code != c.code {
 				t.Errorf("exit code %d, want %d:\n%s", code, c.code, out.String())
 			}
