@@ -38,7 +38,7 @@ func TestFormsAnswerInTheirPlace(t *testing.T) {
 	p.sees("nothing was changed", "Messages that it would send: 1")
 }
 
-// TestFormOpenedEarly: a form that is opened before the scripts of its page have come has the focus, too, once they have.
+// TestFormOpenedEarly: a form that is opened before the scripts of its page have come has the focus once they have.
 func TestFormOpenedEarly(t *testing.T) {
 	t.Parallel()
 	in := newIncident(t, tasked)

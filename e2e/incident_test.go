@@ -114,13 +114,12 @@ func (in *incident) until(code, want string) {
 
 var codeWanted = regexp.MustCompile(`# exit code (\d+)`)
 
-// do does what stands in a block of the page, and wants to see what stands below it.
-// backoffPatience is how long an incident may take to be over: what failed last
-// before it was mended is repeated after the longest backoff, and an index that has just started may not answer in time
-// at first.
+// backoffPatience is how long an incident may take to be over: what failed last before it was mended is repeated after
+// the longest backoff, and an index that has just started may not answer in time at first.
 const backoffPatience = 30*time.Second + 3*patience
 
-// What only looks may be repeated until it does.
+// do does what stands in a block of the page, and wants to see what stands below it. What only looks may be repeated
+// until it does.
 func (in *incident) do(b block, want string, repeat bool) {
 	in.Helper()
 	code := 0

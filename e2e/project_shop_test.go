@@ -297,9 +297,9 @@ func (s *shop) says(command, want string, code int) {
 // wait waits for something, for long.
 func (s *shop) wait(what string, cond func() bool) {
 	s.Helper()
-	for end := time.Now().Add(10 * time.Minute); !cond(); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(10 * patience); !cond(); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(end) {
-			s.Fatalf("not within 10 min: %s; %+v", what, s.status())
+			s.Fatalf("not within %v: %s; %+v", 10*patience, what, s.status())
 		}
 	}
 }

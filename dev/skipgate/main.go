@@ -7,10 +7,11 @@
 // half times the seconds that budget.txt gives them, times how much slower than the
 // budgets the machine is: in CI they fail the run, elsewhere they are only named.
 //
-// With -again a test that fails, or that had not ended when the time of its package was over, is run once more, alone,
-// when all others are done. If it passes it is named at the end as FLAKY: a fault to be repaired, of the test or of what
-// it tests, that does not stop everybody's work. Not so a data race, a panic, a package that does not build, or more than
-// three tests: those fail the run.
+// With -again a test that fails, or that had not ended when the time of its package
+// was over, is run once more, alone, when all others are done. If it passes it is named
+// at the end as FLAKY: a fault to be repaired, of the test or of what it tests, that does
+// not stop everybody's work. Not so a data race, a panic, a package that does not build,
+// or more than three tests: those fail the run.
 //
 // With PAWL_RAN a line is added to the file of that name for each test that ended: pass, fail or skip, its folder
 // and its name. dev/coverage reads it.

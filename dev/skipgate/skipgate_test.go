@@ -143,8 +143,8 @@ func TestAgain(t *testing.T) {
 			true, 1, "1 failed"},
 		{"hangs, and passes again", []string{passing + hanging, good}, true, 0, "FLAKY: m/b.TestBad"},
 		{"hangs again", []string{passing + hanging, hanging}, true, 1, "again: m/b"},
-		{"hangs, and keeps others from running", []string{passing + strings.ReplaceAll(hanging, "PAUSE", "RUN  ")}, true, 1,
-			"timed out"},
+		{"hangs, and keeps others from running", []string{passing + strings.ReplaceAll(hanging, "PAUSE", "RUN  ")},
+			true, 1, "timed out"},
 		{"hangs, and another panics", []string{passing + hanging + panicking}, true, 1, "panic: boom"},
 		{"a skip as well", []string{failing + skipping}, true, 1, "SKIPPED"},
 	} {

@@ -57,7 +57,7 @@ func TestFullDisk(t *testing.T) {
 		return err == nil
 	})
 	s.mustWith(t, strings.NewReader(numbered("before", 1000, 100)), "send", topic, "--jsonl")
-	eventually(t, 10*time.Second, "work begins", func() bool { return len(starts(t, folder)) > 50 })
+	eventually(t, 10*time.Second, "work begins", func() bool { return len(started(t, folder)) > 50 })
 	filler := filepath.Join(dir, "filler")
 	fill(t, filler)
 	r := s.run(t, strings.NewReader(numbered("during", 5000, 2000)), "send", topic, "--jsonl")
@@ -78,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("there is room again, and not all is carried out: %+v; %s", s.topic(t, topic), worker.tail(2000))
 	}
 	f := s.topic(t, topic)
-	if seen := int64(len(starts(t, folder))); f.AppendedTotal < 1050 || f.AckedTotal != f.AppendedTotal ||
+	if seen := int64(len(started(t, folder))); f.AppendedTotal < 1050 || f.AckedTotal != f.AppendedTotal ||
 		seen != f.AppendedTotal {
 		t.Errorf("workers saw %d, at least 1050 were confirmed: %+v", seen, f)
 	}

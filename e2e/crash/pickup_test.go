@@ -137,7 +137,7 @@ func TestPickup(t *testing.T) {
 				t.Fatal(err)
 			}
 			var at time.Duration
-			eventually(t, 10*time.Second, id+" is begun", func() bool { at = starts(t, folder)[id]; return at > 0 })
+			eventually(t, 10*time.Second, id+" is begun", func() bool { at = started(t, folder)[id]; return at > 0 })
 			return at - before, at - after
 		}
 		lone(-1) // the workers are up
@@ -160,20 +160,4 @@ func TestPickup(t *testing.T) {
 // quietFor is a pause: often short, sometimes beyond what a worker backs off to.
 func quietFor(r *rand.Rand) time.Duration {
 	return time.Duration(min(r.ExpFloat64(), 6) * 0.1 * float64(time.Second))
-}
-
-// starts returns when each message was begun first, by id.
-func starts(t *testing.T, folder string) map[string]time.Duration {
-	t.Helper()
-	lines, err := journal.ReadAll(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := map[string]time.Duration{}
-	for _, l := range lines {
-		if at, ok := first[l.ID]; l.What == journal.Start && (!ok || l.At < at) {
-			first[l.ID] = l.At
-		}
-	}
-	return first
 }

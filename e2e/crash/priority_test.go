@@ -48,7 +48,7 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 	folder := t.TempDir()
 	f := launch(t, s.env(), nil, nil, "work", topic, "--pipe", pipeCommand(folder, "-work", work.String()),
 		"--concurrency", fmt.Sprint(concurrency))
-	eventually(t, 20*time.Second, "work begins", func() bool { return len(starts(t, folder)) > 20*concurrency })
+	eventually(t, 20*time.Second, "work begins", func() bool { return len(started(t, folder)) > 20*concurrency })
 	const times = 5
 	appended := map[string]time.Duration{}
 	for n := range times {
@@ -65,7 +65,7 @@ func urgent(t *testing.T, s *site, concurrency int, work time.Duration, bulk int
 	}
 	left := s.topic(t, topic).open()
 	f.killAll()
-	all := starts(t, folder)
+	all := started(t, folder)
 	worst, slowest := 0, time.Duration(0)
 	for id, after := range appended {
 		before := 0
@@ -141,7 +141,7 @@ func TestStarve(t *testing.T) {
 			send(fmt.Sprint("urgent", n), 100, each)
 		}
 		var waits []time.Duration
-		for id, at := range starts(t, folder) {
+		for id, at := range started(t, folder) {
 			if strings.HasPrefix(id, "bulk-") {
 				waits = append(waits, at-began)
 			}

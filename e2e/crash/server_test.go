@@ -149,7 +149,7 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 		_ = feed.Close()
 		fed <- err
 	}()
-	eventually(t, 20*time.Second, "work begins", func() bool { return len(starts(t, folder)) > 300 })
+	eventually(t, 20*time.Second, "work begins", func() bool { return len(started(t, folder)) > 300 })
 	began := time.Now()
 	v.do(fault, "postgres")
 	if repair != "" {
@@ -157,8 +157,8 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 		v.do(repair, "postgres")
 	}
 	down := time.Since(began)
-	back, before := time.Now(), len(starts(t, folder))
-	if !within(30*time.Second, func() bool { return len(starts(t, folder)) > before+50 }) {
+	back, before := time.Now(), len(started(t, folder))
+	if !within(30*time.Second, func() bool { return len(started(t, folder)) > before+50 }) {
 		t.Errorf("no work within %v of the server's return; the worker says: %s", time.Since(back), worker.tail(2000))
 	}
 	recovered := time.Since(back)
@@ -182,7 +182,7 @@ func serverGone(t *testing.T, v *server, s *site, topic, fault, repair string) {
 		t.Errorf("not all is carried out: %+v", s.topic(t, topic))
 	}
 	f := s.topic(t, topic)
-	if seen := len(starts(t, folder)); f.Dead != 0 || f.AckedTotal != messages || seen != messages {
+	if seen := len(started(t, folder)); f.Dead != 0 || f.AckedTotal != messages || seen != messages {
 		t.Errorf("workers saw %d of %d: %+v", seen, messages, f)
 	}
 	hides(t, result{stderr: worker.tail(1 << 20)}, password(t, s.url))
