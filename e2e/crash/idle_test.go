@@ -42,7 +42,11 @@ func TestIdle(t *testing.T) {
 		if percent > bound(1.0) {
 			t.Errorf("%.2f %% CPU; the bar is 1", percent)
 		}
-		if rss >= 60e6 {
+		most := int64(60e6)
+		if !strict() {
+			most *= 2 // CI has huge pages for all memory, of which parts are not used
+		}
+		if rss >= most {
 			t.Errorf("%.1f MB resident; the bar is 60", float64(rss)/1e6)
 		}
 		if !f.alive() {
