@@ -57,7 +57,7 @@ func (a *action) size() int { return len(a.doc) + len(a.id) + len(a.index) + 120
 type result struct {
 	err    error
 	stale  bool // the index has that version or a higher one
-	alone  bool // its request got no answer, without another item in it
+	alone  bool // its request got no answer, or was refused, without another item in it
 	unsent bool // it was not sent; err says why
 }
 

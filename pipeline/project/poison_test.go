@@ -12,11 +12,19 @@ import (
 	"github.com/pawl-dev/pawl/store"
 )
 
-// A document whose request gets no answer is found: its neighbours are written, and it alone has attempts, and dies.
+// A document whose request gets no answer, or is refused by what stands before the index, is found: its neighbours are
+// written, and it alone has attempts, and dies. One that was refused with 403 parked the projection for ever.
 func TestPoisonIsAlone(t *testing.T) {
 	for name, fault := range map[string]func(http.ResponseWriter, *http.Request){
-		"reset":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"502":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"reset": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"502":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		"403":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"404":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) },
+		"406":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotAcceptable) },
+		"302": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/blocked")
+			w.WriteHeader(http.StatusFound)
+		},
 		"no JSON": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -149,17 +149,17 @@ func (s *sending) request(ctx context.Context, lot []int) {
 			s.results[i] = results[n]
 			s.suspects.note(&items[n], 0)
 		}
-	case answered && (a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest):
+	case ctx.Err() != nil, answered && a.status == http.StatusTooManyRequests:
+		s.whole = classify(err)
+		s.end(lot, result{err: s.whole})
+	case answered && a.status < 500 && a.status != http.StatusRequestTimeout:
 		switch {
 		case (len(lot) == 1 || !s.asked) && s.refusesAll(ctx, lot, classify(err)):
 		case len(lot) > 1:
 			s.split(lot, 2)
 		default:
-			s.end(lot, result{err: classify(err)})
+			s.end(lot, s.refusedAlone(first, a))
 		}
-	case ctx.Err() != nil, answered && a.status < 500 && a.status != http.StatusRequestTimeout:
-		s.whole = classify(err)
-		s.end(lot, result{err: s.whole})
 	default:
 		s.silent(ctx, lot, classify(err), suspected)
 	}
@@ -183,9 +183,24 @@ func (s *sending) refusesAll(ctx context.Context, lot []int, err error) bool {
 	if s.alive = s.probe(ctx, s.items[lot[0]].index) == nil; s.alive {
 		return false
 	}
-	s.whole = pawl.OfKind(kindServer, errors.New("every request is refused: "+err.Error())) // no longer permanent
+	if s.whole = err; pawl.Describe(err).Kind != kindConfig {
+		s.whole = pawl.OfKind(kindServer, errors.New("every request is refused: "+err.Error())) // no longer permanent
+	}
 	s.end(lot, result{err: s.whole})
 	return true
+}
+
+// refusedAlone is the result of an item whose request, without another one in it, was refused while a small one is
+// answered. A status that is usually about access or an address is then about the item: what stands before the index
+// does not let it through.
+func (s *sending) refusedAlone(item *action, a *answerError) result {
+	err := classify(a)
+	if pawl.Describe(err).Class == pawl.ClassPermanent {
+		return result{err: err}
+	}
+	s.suspects.note(item, 1)
+	err = pawl.WithAttrs(fmt.Errorf("only this document is refused: %w", a), pawl.Describe(err).Attrs)
+	return result{err: pawl.OfKind(kindServer, err), alone: true}
 }
 
 // silent decides about a request that was not answered, or with a failure of the server.
