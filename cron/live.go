@@ -34,11 +34,15 @@ func (l *live) of() string {
 	return fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
 }
 
-// dealtWith is the time up to which no tick is due: ticks of other times, and those of a pause, are left out.
-func (l *live) dealtWith() time.Time {
+// dealtWith is the time up to which no tick is due: ticks of other times, and those of a pause, are left out. Where that
+// is more than a day ahead, the store's clock was wrong when it was written, and says nothing about what is to come.
+func (l *live) dealtWith(now time.Time) time.Time {
 	cursor := l.record.Cursor
 	if l.record.Of != l.of() || l.outside.At > cursor {
 		cursor = max(cursor, l.since.Unix(), l.outside.At)
+	}
+	if cursor > now.Unix()+day {
+		return now
 	}
 	return time.Unix(cursor, 0)
 }
@@ -73,8 +77,12 @@ func (l *live) status(now time.Time) Status {
 	status := Status{Schedule: l.def.Schedule, Missed: l.record.Missed}
 	if status.Paused = l.paused(); !status.Paused {
 		status.Next = l.times.Next(now)
-		if due := l.times.Next(l.dealtWith()); !due.IsZero() && due.Before(now) {
+		switch due := l.times.Next(l.dealtWith(now)); {
+		case due.IsZero():
+		case due.Before(now):
 			status.Overdue = now.Sub(due)
+		default: // later than the next tick, if the store's clock was set back
+			status.Next = due
 		}
 	}
 	for _, w := range slices.Backward(l.record.Rows) {

@@ -191,7 +191,9 @@ func (r *term) pass(ctx context.Context, wait *time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if now := r.now(); !news && now.Before(r.quiet) { // as nearly always: thousands of schedules cost next to nothing
+	// As nearly always: thousands of schedules cost next to nothing. A time that is further away is from before the
+	// store's clock was set back.
+	if now := r.now(); !news && now.Before(r.quiet) && r.quiet.Sub(now) <= anew {
 		*wait = min(*wait, r.quiet.Sub(now))
 		return nil
 	}
@@ -256,12 +258,16 @@ func (r *term) step(ctx context.Context, l *live) error {
 			return err
 		}
 	}
+	dealt := l.dealtWith(r.now())
+	if dealt.Unix() < l.record.Cursor { // the clock was set back by days
+		l.next = time.Time{}
+	}
 	if !l.next.IsZero() && l.next.After(r.now()) && !l.paused() {
 		return nil
 	}
 	if l.next.IsZero() || l.paused() {
 		before := l.record.Of
-		l.record.Cursor, l.record.Of = l.dealtWith().Unix(), l.of()
+		l.record.Cursor, l.record.Of = dealt.Unix(), l.of()
 		if l.paused() {
 			if l.record.Of == before {
 				return nil

@@ -41,6 +41,43 @@ func TestClockGoesBack(t *testing.T) {
 	})
 }
 
+// TestClockWasFarAhead: schedules that fired, were written, or were resumed while the clock of the store was days ahead
+// fire again when it is right; they did when it had passed that time again. Who fires may have begun before or after.
+func TestClockWasFarAhead(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var ahead atomic.Int64
+			r := newRig(t, memory.New(memory.Config{Now: func() time.Time {
+				return time.Now().Add(time.Duration(ahead.Load()))
+			}}))
+			r.put(Schedule{Name: "fired", Every: time.Minute, Missed: MissedSkip})
+			r.put(Schedule{Name: "resumed", Every: time.Minute, Missed: MissedSkip})
+			r.must(r.Pause(r.Context(), "resumed"))
+			stop := r.start("a")
+			defer func() { stop() }()
+			time.Sleep(10 * time.Second)
+			ahead.Store(int64(3 * 24 * time.Hour))
+			time.Sleep(2 * time.Minute)
+			r.put(Schedule{Name: "written", Every: time.Minute})
+			r.must(r.Resume(r.Context(), "resumed"))
+			time.Sleep(time.Minute)
+			ahead.Store(0)
+			if restart {
+				stop()
+				stop = r.start("b")
+			}
+			time.Sleep(2 * time.Minute)
+			for _, name := range []string{"fired", "resumed", "written"} {
+				s, err := r.Status(r.Context(), name)
+				r.must(err)
+				if now := time.Now(); now.Sub(s.LastTick) > time.Minute+10*time.Second || s.LastTick.After(now) {
+					t.Errorf("restart %v, %s: at %v the last tick is %v", restart, name, now, s.LastTick)
+				}
+			}
+		})
+	}
+}
+
 // TestResumeWhatWasWrittenPaused: a schedule goes on, unless a file states that it is paused.
 func TestResumeWhatWasWrittenPaused(t *testing.T) {
 	bubble(t, func(r *rig) {
