@@ -73,3 +73,29 @@ func TestManyMissed(t *testing.T) {
 		}
 	})
 }
+
+// TestLongAbsenceInParts: what was missed in a long absence is saved part by part, between which other schedules have
+// their turn and the lease is renewed. All of it was in memory first, and copied again and again while it was saved.
+func TestLongAbsenceInParts(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.put(Schedule{Name: "s", Every: time.Second, Missed: MissedSkip})
+		r.put(Schedule{Name: "other", Every: time.Hour})
+		booked, before, saved := 0, 0, false
+		s, err := New(r.store, Config{Owner: "a", Booked: func(name string, _ Run) {
+			if name == "other" {
+				before = max(before, booked)
+			} else if booked++; booked == 2*most+1 {
+				_, err := r.entries.GetState(r.Context(), runPrefix+"s")
+				saved = err == nil
+			}
+		}})
+		r.must(err)
+		time.Sleep(48*time.Hour + time.Second/2)
+		ctx, cancel := context.WithTimeout(r.Context(), 2*idle)
+		defer cancel()
+		s.Run(ctx)
+		if !saved || before > most || booked < 48*3600 {
+			t.Errorf("%d booked, saved on the way: %v, %d before those of another schedule", booked, saved, before)
+		}
+	})
+}

@@ -276,7 +276,7 @@ func (r *term) step(ctx context.Context, l *live) error {
 		}
 		l.next = l.times.Next(time.Unix(l.record.Cursor, 0))
 	}
-	for !l.next.IsZero() && !l.next.After(r.now()) {
+	if !l.next.IsZero() && !l.next.After(r.now()) { // the rest is for the next pass: others are due, too
 		tick := l.next
 		if err := r.fire(ctx, l); err != nil {
 			if l.due.IsZero() {
@@ -306,8 +306,8 @@ func (r *term) fire(ctx context.Context, l *live) error {
 	var plan []due
 	recent := now.Add(-l.def.Within())
 	for at := l.next; !at.IsZero() && !at.After(now); at = l.times.Next(at) {
-		if len(plan) >= most && at.After(recent) && !plan[len(plan)-1].tick.After(recent) {
-			break // what is too old to be made up is booked first
+		if len(plan) >= most && !plan[len(plan)-1].tick.After(recent) {
+			break // what is too old to be made up is booked first, and each part of it saved
 		}
 		d := due{tick: at, missed: now.Sub(at) > lateFor || !at.Before(r.from) && at.Before(r.to)}
 		plan = append(plan, d)
