@@ -28,7 +28,8 @@
 // [Store.AppendTx] takes no transaction. Back up with SQLite's own means
 // (`sqlite3 PATH ".backup COPY"`, VACUUM INTO), or while no process has it open. A store
 // whose file or log was removed, replaced or overwritten fails every call with [ErrReplaced].
-// A container mounts the folder, not the file alone: the log beside it has what was stored last.
+// A container mounts the folder, not the file alone: the log beside it has what was stored last. For the same reason
+// [Open] refuses a file that is open by another name, a hard link.
 //
 // # Open transactions block all other writers
 //

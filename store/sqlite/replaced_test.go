@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -162,6 +163,34 @@ func TestNotReplaced(t *testing.T) {
 	}
 	_, err = s.Stats(t.Context(), "t")
 	must(t, err)
+}
+
+// TestFileWithTwoNames: a file that is open by one name is not opened by another one, which has a log of its own: what
+// was stored by one of them was lost. A link that nobody uses is no harm.
+func TestFileWithTwoNames(t *testing.T) {
+	folder := t.TempDir()
+	a, b := filepath.Join(folder, "a.db"), filepath.Join(folder, "b.db")
+	p := start(t, "listener", a)
+	<-p.facts // it has the file
+	must(t, os.Link(a, b))
+	refused := func(name string) {
+		t.Helper()
+		s, err := Open(t.Context(), Config{Path: name})
+		if !errors.Is(err, store.ErrUnsupported) || !strings.Contains(err.Error(), "hard link") {
+			if err == nil {
+				_ = s.Close()
+			}
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	refused(b)
+	s := open(t, Config{Path: a}) // the same name is no other one
+	refused(b)
+	must(t, s.Close())
+	p.stop(t)
+	s = open(t, Config{Path: b})
+	refused(a)
+	must(t, s.Close())
 }
 
 // TestFileThatIsMounted: a file that is mounted without its folder has no log and no memory in common with those who

@@ -234,23 +234,28 @@ func (s *core) startWriter(ctx context.Context) error {
 	opening := &call{}
 	w.group = []*call{opening}
 	defer context.AfterFunc(ctx, func() { opening.state.Store(abandoned) })()
-	if err := w.prepare(ctx); err != nil {
+	failed := w.prepare(ctx)
+	s.files.note(named, s.path)
+	if failed == nil {
+		if err := s.files.check(); errors.Is(err, ErrOtherLibrary) {
+			w.queue.close()
+			return err // the connection stays open: to close it would end the locks of the other library
+		}
+	}
+	if s.files.inside.openElsewhere() {
+		failed = s.cfg.refuse(store.ErrUnsupported, "the file is open by another name that it has, a hard link",
+			"open it by one name everywhere: each name has a -wal of its own, which has what was stored last")
+	}
+	if failed == nil {
+		failed = w.learnLibrary()
+	}
+	if failed != nil {
 		w.queue.close()
 		_ = c.close()
-		if isBusy(err) && ctx.Err() != nil {
+		if isBusy(failed) && ctx.Err() != nil {
 			return ended(ctx, "open "+s.cfg.Path)
 		}
-		return err
-	}
-	s.files.note(named, s.path)
-	if err := s.files.check(); errors.Is(err, ErrOtherLibrary) {
-		w.queue.close()
-		return err // the connection stays open: to close it would end the locks of the other library
-	}
-	if err := w.learnLibrary(); err != nil {
-		w.queue.close()
-		_ = c.close()
-		return err
+		return failed
 	}
 	s.writer = w
 	go w.run()
