@@ -16,6 +16,9 @@ func asInit() (code int, ran bool) {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals)
+	// The other process inherits this. As the first one would be, it is not stopped by a Ctrl-Z or by reading from the
+	// terminal: nothing in a container would let it go on.
+	signal.Ignore(syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	attr := &os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		// A group of its own in the foreground: a Ctrl-C must not come twice.
 		Sys: &syscall.SysProcAttr{Setpgid: true, Foreground: true, Ctty: 0}}

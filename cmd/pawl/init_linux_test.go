@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,8 +96,65 @@ func TestFirstProcessHasTheExitCodeOfTheCommand(t *testing.T) {
 	}
 }
 
+// TestFirstProcessIsNotStopped: in a container nothing would let it go on, and SIGTERM would not end it.
+func TestFirstProcessIsNotStopped(t *testing.T) {
+	cmd := pawl(t, "work", "t", "--exec", "true")
+	if err := cmd.Start(); errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL) {
+		t.Skipf("this system allows no pid namespace: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill() }()
+	var line int
+	for end := time.Now().Add(30 * time.Second); line == 0; time.Sleep(50 * time.Millisecond) {
+		if all := children(t, cmd.Process.Pid); len(all) > 0 && len(children(t, all[0].pid)) > 0 { // the guard of programs
+			line = all[0].pid
+		} else if time.Now().After(end) {
+			t.Fatalf("the command line does not run: %s", cmd.Stderr)
+		}
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
+		for _, pid := range []int{line, cmd.Process.Pid} { // a Ctrl-Z is for the group in the foreground
+			if err := syscall.Kill(pid, sig); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	time.Sleep(200 * time.Millisecond)
+	if all := children(t, cmd.Process.Pid); len(all) != 1 || all[0].state == "T" {
+		t.Errorf("the command line is stopped: %v", all)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("SIGTERM does not end it")
+	}
+}
+
 // zombies counts the ended children of a process.
 func zombies(t *testing.T, parent int) (n int) {
+	t.Helper()
+	for _, c := range children(t, parent) {
+		if c.state == "Z" {
+			n++
+		}
+	}
+	return n
+}
+
+// child is a process as /proc shows it.
+type child struct {
+	pid   int
+	state string
+}
+
+// children are those of a process.
+func children(t *testing.T, parent int) (found []child) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -104,10 +162,12 @@ func zombies(t *testing.T, parent int) (n int) {
 	}
 	for _, name := range all {
 		b, _ := os.ReadFile(name) // it may be gone
+		pid, _, _ := strings.Cut(string(b), " ")
 		_, rest, _ := strings.Cut(string(b), ") ")
-		if strings.HasPrefix(rest, fmt.Sprintf("Z %d ", parent)) {
-			n++
+		if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(parent) {
+			n, _ := strconv.Atoi(pid)
+			found = append(found, child{n, f[0]})
 		}
 	}
-	return n
+	return found
 }
