@@ -59,13 +59,22 @@ func (d *Delivery) AckedInTx() bool { return d.inTx }
 
 // Emit appends copies of messages if, and only if, this delivery is acked: both happen,
 // or neither. Their ids are derived from this message's ([EmitID]). A negative delay is
-// none. A message that no store takes makes the delivery a dead letter of kind
-// [KindEmit]; [CheckEmit] reports it before the handler returns.
+// none, and a unique key with a negative time is free again at once. A message that no
+// store takes makes the delivery a dead letter of kind [KindEmit]; [CheckEmit] reports
+// it before the handler returns.
 func (d *Delivery) Emit(msgs ...Message) {
 	for _, m := range msgs {
-		m.Delay = max(m.Delay, 0)
+		m.begun()
 		m.Key, m.Body, m.Headers = bytes.Clone(m.Key), bytes.Clone(m.Body), maps.Clone(m.Headers)
 		d.emits = append(d.emits, m)
+	}
+}
+
+// begun makes times of the message that are over, and so negative, ones that a store takes.
+func (m *Message) begun() {
+	m.Delay = max(m.Delay, 0)
+	if m.Unique.For != UntilClaimed {
+		m.Unique.For = notOver(m.Unique.For)
 	}
 }
 
@@ -74,7 +83,7 @@ func (d *Delivery) Emit(msgs ...Message) {
 // only some stores refuse, or the size of all together, is not looked at.
 func CheckEmit(msgs ...Message) error {
 	for i, m := range msgs {
-		m.Delay = max(m.Delay, 0)
+		m.begun()
 		if err := m.Validate(); err != nil {
 			return Invalid("emit", "[%d] to topic %.80q: %v", i, m.Topic, err)
 		}
@@ -87,10 +96,11 @@ func (d *Delivery) Emitted() []Message { return d.emits }
 
 // Mark writes copies of marks if, and only if, this delivery is acked: an entry of a ledger, or
 // what has been seen. A mark whose If does not match what is there is skipped, and the
-// ack stands. Where the store keeps no marks the delivery fails.
+// ack stands. A mark that is kept for a negative time has expired at once. Where the store keeps no marks the delivery
+// fails.
 func (d *Delivery) Mark(marks ...Mark) {
 	for _, m := range marks {
-		m.Value = bytes.Clone(m.Value)
+		m.Value, m.For = bytes.Clone(m.Value), notOver(m.For)
 		d.marks = append(d.marks, m)
 	}
 }

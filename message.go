@@ -148,15 +148,23 @@ func (m *Message) validHeaders() error {
 const mostAttempts = 1000
 
 // RetryFor says for how long failures of the message are retried, in place of the bounds of its topic. It sets a
-// header.
-func (m *Message) RetryFor(d time.Duration) { m.set(HeaderRetryFor, d.String()) }
+// header. A negative time is over: no failure is retried.
+func (m *Message) RetryFor(d time.Duration) { m.set(HeaderRetryFor, notOver(d).String()) }
 
 // RetryUpTo says how many attempts the message has, in place of the bounds of its topic. It sets a header.
 func (m *Message) RetryUpTo(attempts int) { m.set(HeaderAttempts, strconv.Itoa(attempts)) }
 
 // LimitTime says how long an attempt may take: the context of its handler ends then, or at the deadline of the topic if
-// that is sooner. It sets a header.
-func (m *Message) LimitTime(d time.Duration) { m.set(HeaderTimeout, d.String()) }
+// that is sooner. It sets a header. A negative time is over at once.
+func (m *Message) LimitTime(d time.Duration) { m.set(HeaderTimeout, notOver(d).String()) }
+
+// notOver is d, and a moment if that is negative: a time that is over must not be 0, which says something else.
+func notOver(d time.Duration) time.Duration {
+	if d < 0 {
+		return time.Millisecond
+	}
+	return d
+}
 
 func (m *Message) set(header, value string) {
 	headers := maps.Clone(m.Headers) // it may be shared between messages

@@ -104,6 +104,39 @@ func TestCheckEmit(t *testing.T) {
 	}
 }
 
+// TestEmitsAndMarksTakeTimesThatAreOver: the work is done, and what its handler counts from now may be negative.
+func TestEmitsAndMarksTakeTimesThatAreOver(t *testing.T) {
+	m := pawl.Message{Topic: "t", Delay: -1, Unique: pawl.Unique{Key: "k", For: -time.Hour}}
+	m.RetryFor(-time.Hour)
+	m.LimitTime(-time.Hour)
+	if err := pawl.CheckEmit(m); err != nil {
+		t.Error(err)
+	}
+	doorbell := pawl.Message{Topic: "t", Unique: pawl.Unique{Key: "k", For: pawl.UntilClaimed}}
+	var d pawl.Delivery
+	d.Emit(m, doorbell)
+	d.Mark(pawl.Mark{Scope: "s", Key: "k", For: -time.Hour, If: pawl.AnyVersion})
+	emitted, mark := d.Emitted(), d.Marked()[0]
+	for i := range emitted {
+		if err := emitted[i].Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := mark.Validate(); err != nil {
+		t.Error(err)
+	}
+	// 0 is without end, or what the topic says.
+	for what, d := range map[string]time.Duration{"unique key": emitted[0].Unique.For, "mark": mark.For,
+		"retries": emitted[0].RetriedFor(), "time limit": emitted[0].TimeLimit()} {
+		if d <= 0 || d > time.Millisecond {
+			t.Errorf("%s: %v", what, d)
+		}
+	}
+	if emitted[1].Unique != doorbell.Unique {
+		t.Errorf("%+v", emitted[1].Unique)
+	}
+}
+
 func TestDescribeTakesTheOutermostThatSaysSomething(t *testing.T) {
 	root := errors.New("refused")
 	err := fmt.Errorf("fetch: %w", pawl.Throttled(pawl.OfKind("Download", root), time.Minute))

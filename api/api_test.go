@@ -313,9 +313,14 @@ func TestNegativeTimesAreNow(t *testing.T) {
 		d.want(201, d.post("/v1/topics/w/messages", `{"body":"1","delay_seconds":-1}`))
 		d.want(201, d.post("/v1/topics/w/messages", "2", "Content-Type: text/plain", "Pawl-Delay: -1e300"))
 		for _, verdict := range []string{"release", "fail", "ack"} {
+			more := ""
+			if verdict == "ack" {
+				more = `,"emit":[{"topic":"over","retry_for_seconds":-5,"timeout_seconds":-5,"delay_seconds":-5,` +
+					`"unique":{"key":"k","for_seconds":-5}}],"marks":[{"scope":"s","key":"k","for_seconds":-5}]`
+			}
 			for _, got := range d.lease(`{"topics":["w"],"limit":10}`) {
 				r := d.settle(`{"settlements":[{"token":"` + got.Token + `","verdict":"` + verdict +
-					`","hold_seconds":-1e300,"after_seconds":-3}]}`)
+					`","hold_seconds":-1e300,"after_seconds":-3` + more + `}]}`)
 				if len(r) != 1 || r[0].Error != "" || verdict == "ack" && r[0].Action != "acked" {
 					t.Errorf("%s: %+v", verdict, r)
 				}

@@ -118,6 +118,9 @@ func (s *settlement) check(i int, faults *[]wire.Fault) {
 		_, err := base64.StdEncoding.DecodeString(m.ValueBase64)
 		bad(err != nil, at+"value_base64", "is not base64")
 		bad(m.Value != "" && m.ValueBase64 != "", at+"value", "is given beside value_base64")
+		if m.ForSeconds < 0 { // it has expired at once
+			m.ForSeconds = time.Millisecond.Seconds()
+		}
 		bad(!inTime(m.ForSeconds), at+"for_seconds", outOfTime)
 	}
 }
@@ -255,7 +258,7 @@ func (s *settlement) failure() error {
 // emits gives a delivery what goes with its ack.
 func (v *verdicts) emits(d *pawl.Delivery, s *settlement, now time.Time) error {
 	for i, data := range s.Emit {
-		draft, faults, err := wire.ReadMessage(data, false)
+		draft, faults, err := wire.ReadEmit(data)
 		switch {
 		case err != nil:
 			return fmt.Errorf("emit[%d]: %w", i, err)

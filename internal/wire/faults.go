@@ -23,17 +23,26 @@ const mostFaults = 1000
 // wrong with it, but for a topic that is missing. A line of a stream may also have what
 // [ParseMessage] takes. The error is an [*Error]: data is no JSON object.
 func ReadMessage(data []byte, line bool) (Draft, []Fault, error) {
+	return read(data, manner{strict: !line})
+}
+
+// ReadEmit is [ReadMessage] for what goes with an ack: a negative duration is one that is over.
+func ReadEmit(data []byte) (Draft, []Fault, error) {
+	return read(data, manner{strict: true, emitted: true})
+}
+
+func read(data []byte, how manner) (Draft, []Fault, error) {
 	s := scan(data)
 	if s.invalid != nil {
 		return Draft{}, nil, s.invalid
 	}
-	s.strict = !line
+	s.manner = how
 	var d Draft
 	s.draft(&d)
 	if s.end() == nil && fit(&d) == nil {
 		return d, nil, nil
 	}
-	return diagnose(data, line)
+	return diagnose(data, how)
 }
 
 // fit reports what is invalid in a message, whatever its topic.
@@ -44,7 +53,7 @@ func fit(d *Draft) error {
 }
 
 // diagnose reads each field of a message by itself. The draft has the topic alone.
-func diagnose(data []byte, line bool) (Draft, []Fault, error) {
+func diagnose(data []byte, how manner) (Draft, []Fault, error) {
 	s := scan(data)
 	var d Draft
 	var faults []Fault
@@ -58,7 +67,7 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 			faults = append(faults, Fault{field, "is given beside " + other})
 			return
 		}
-		if wrong := within(field, value, line); len(wrong) > 0 {
+		if wrong := within(field, value, how); len(wrong) > 0 {
 			faults = append(faults, wrong...)
 		} else if field == "topic" {
 			_ = json.Unmarshal(value, &d.Topic) // it is a text
@@ -74,8 +83,8 @@ func diagnose(data []byte, line bool) (Draft, []Fault, error) {
 }
 
 // within are the faults of a field of a message, those of unique by its own fields.
-func within(field string, value []byte, line bool) (faults []Fault) {
-	whole := alone(field, value, line)
+func within(field string, value []byte, how manner) (faults []Fault) {
+	whole := alone(field, value, how)
 	if whole == "" {
 		return nil
 	}
@@ -90,7 +99,7 @@ func within(field string, value []byte, line bool) (faults []Fault) {
 			if string(name) != "key" {
 				part = fmt.Appendf(nil, `{"key":"any",%s`, part[1:])
 			}
-			if why := alone(field, part, line); why != "" {
+			if why := alone(field, part, how); why != "" {
 				faults = append(faults, Fault{field + "." + string(name), why})
 			}
 		})
@@ -102,14 +111,14 @@ func within(field string, value []byte, line bool) (faults []Fault) {
 }
 
 // alone says what is wrong with a field of a message.
-func alone(field string, value []byte, line bool) string {
+func alone(field string, value []byte, how manner) string {
 	name, _ := json.Marshal(field)
 	one := fmt.Appendf(nil, "{%s:%s}", name, value)
 	if field == "unique_for_seconds" {
 		one = fmt.Appendf(nil, `{"unique_key":"any",%s:%s}`, name, value)
 	}
 	s := scan(one)
-	s.strict = !line
+	s.manner = how
 	var d Draft
 	s.draft(&d)
 	if s.err != nil {

@@ -142,9 +142,9 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	case "delay_seconds":
 		d.Delay = s.seconds()
 	case "retry_for_seconds":
-		d.retryFor = s.above(field, s.seconds)
+		d.retryFor = s.ahead(field)
 	case "timeout_seconds":
-		d.timeout = s.above(field, s.seconds)
+		d.timeout = s.ahead(field)
 	case "attempts":
 		d.attempts = int(s.above(field, func() time.Duration { return time.Duration(max(s.integer(), 0)) }))
 	case "unique":
@@ -156,6 +156,18 @@ func (s *scanner) messageValue(field string, d *Draft) {
 	}
 }
 
+// over is in place of a duration that has passed already. It must not be 0, which says something else.
+const over = time.Millisecond
+
+// passed reports whether the next value is a negative duration that is to be taken, and skips it.
+func (s *scanner) passed() bool {
+	taken := s.emitted && s.peek() == '-'
+	if taken {
+		s.number()
+	}
+	return taken
+}
+
 // above reads a value that is not 0.
 func (s *scanner) above(field string, read func() time.Duration) time.Duration {
 	s.peek()
@@ -165,6 +177,14 @@ func (s *scanner) above(field string, read func() time.Duration) time.Duration {
 		s.fail(at, "%s is more than 0", field)
 	}
 	return n
+}
+
+// ahead reads a duration that is not 0.
+func (s *scanner) ahead(field string) time.Duration {
+	if s.passed() {
+		return over
+	}
+	return s.above(field, s.seconds)
 }
 
 // owned copies b out of the line. Empty stays apart from absent.
@@ -208,6 +228,10 @@ func (s *scanner) unique(u *pawl.Unique) {
 		case "scope":
 			u.Scope = string(s.text())
 		case "for_seconds":
+			if s.passed() {
+				u.For = over
+				return
+			}
 			if s.peek() == '-' {
 				s.fail(s.pos, "it is not negative; until_claimed: true is until the message is claimed")
 			}
@@ -305,6 +329,9 @@ func (s *scanner) uniqueFor() time.Duration {
 	n := s.number()
 	if s.err == nil && string(n) == "-1" {
 		return pawl.UntilClaimed
+	}
+	if s.err == nil && n[0] == '-' && s.emitted {
+		return over
 	}
 	if s.err == nil && n[0] == '-' {
 		s.fail(at, "%.40s seconds; the key is taken for a positive time, or -1: until the message is claimed", n)

@@ -33,8 +33,15 @@ type scanner struct {
 	err  *Error
 	// invalid is why data ends early. It counts where nothing before it is wrong.
 	invalid *Error
+	manner
+}
+
+// manner is how a message is read.
+type manner struct {
 	// strict is for the HTTP API: a body is a text, and unique an object.
 	strict bool
+	// emitted is for what goes with an ack: the work is done, and a time that is over must not undo it.
+	emitted bool
 }
 
 // scan begins to read a line.

@@ -158,6 +158,7 @@ func (s *scanner) verdictValue(name string, v *reading) {
 	case "hold_seconds":
 		v.Hold = s.pause()
 	case "emit":
+		s.emitted = true
 		s.items(func() {
 			var d Draft
 			if s.draft(&d); s.err == nil && len(v.Emit) <= maxEmits {

@@ -157,6 +157,30 @@ func TestPausesOfVerdictsAreBounded(t *testing.T) {
 	}
 }
 
+// Times of what is emitted may be over: the work is done. A message that is sent is refused.
+func TestTimesOfEmitsMayBeOver(t *testing.T) {
+	for _, member := range []string{`"retry_for_seconds":-5`, `"timeout_seconds":-1e300`,
+		`"unique_key":"k","unique_for_seconds":-0.5`, `"unique":{"key":"k","for_seconds":-5}`} {
+		v, err := wire.ParseVerdict([]byte(`{"id":"a","token":"t","verdict":"ack","emit":[{"topic":"b",` + member + `}]}`))
+		if err != nil {
+			t.Errorf("%s: %v", member, err)
+			continue
+		}
+		m := v.Emit[0].At(time.Now())
+		if err := m.Validate(); err != nil || m.RetriedFor()+m.TimeLimit()+m.Unique.For != time.Millisecond {
+			t.Errorf("%s: %+v, %v", member, m, err)
+		}
+		if _, err := wire.ParseMessage([]byte(`{"topic":"b",` + member + `}`)); err == nil {
+			t.Errorf("%s is taken of a message that is sent", member)
+		}
+	}
+	v, err := wire.ParseVerdict(
+		[]byte(`{"id":"a","token":"t","verdict":"ack","emit":[{"topic":"b","unique_key":"k","unique_for_seconds":-1}]}`))
+	if err != nil || v.Emit[0].Unique.For != pawl.UntilClaimed {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
 func TestParseVerdictErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		`hello`:                                                      "not a verdict: column 1: invalid character 'h'",
