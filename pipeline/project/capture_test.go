@@ -105,3 +105,31 @@ func TestCaptureOfTruncateAndSearchPath(t *testing.T) {
 		t.Errorf("after TRUNCATE %d documents", n)
 	}
 }
+
+// A TRUNCATE of one partition is captured, too.
+func TestCaptureOfATruncatedPartition(t *testing.T) {
+	r := newRig(t, true)
+	r.exec(`DROP TABLE products`)
+	r.exec(`CREATE TABLE products (id bigint PRIMARY KEY, name text, version bigint) PARTITION BY RANGE (id)`)
+	r.exec(`CREATE TABLE "Low" PARTITION OF products FOR VALUES FROM (1) TO (10) PARTITION BY RANGE (id)`)
+	r.exec(`CREATE TABLE "Lowest" PARTITION OF "Low" FOR VALUES FROM (1) TO (5)`)
+	r.exec(`CREATE TABLE high PARTITION OF products FOR VALUES FROM (10) TO (20)`)
+	script, err := r.captures("products", "", map[string]pipeline.Section{"search": r.section()})
+	r.ok(err)
+	r.exec(script)
+	r.exec(script)
+	r.daemon()
+	r.exec(`INSERT INTO products (id, name, version) VALUES (1, 'lamp', 4), (2, 'chair', 1), (11, 'table', 1)`)
+	r.drained()
+	for _, of := range []struct {
+		table string
+		left  int
+	}{{`"Lowest"`, 1}, {"products", 0}} {
+		r.exec(`TRUNCATE ` + of.table)
+		r.drained()
+		r.equal()
+		if n := len(r.index()); n != of.left {
+			t.Errorf("after TRUNCATE %s %d documents, want %d", of.table, n, of.left)
+		}
+	}
+}
