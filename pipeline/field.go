@@ -116,6 +116,17 @@ func CheckHTTP(s string) error {
 	return nil
 }
 
+// CheckBase is a [Field.Check] of such an address that paths are appended to.
+func CheckBase(s string) error {
+	if err := CheckHTTP(s); err != nil {
+		return err
+	}
+	if strings.ContainsAny(s, "?#") {
+		return errors.New("must have neither ? nor #: paths are appended to it")
+	}
+	return nil
+}
+
 // isPort reports whether a port can be used: none, a number up to 65535, or the name of a service.
 func isPort(s string) bool {
 	_, err := net.LookupPort("tcp", s)

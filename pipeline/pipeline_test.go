@@ -93,6 +93,14 @@ func TestAddressesHavePortsThatExist(t *testing.T) {
 		}
 	}
 	for address, good := range map[string]bool{
+		"http://h": true, "https://h:9200/x/": true, "h:9200": false, "http://h/?pretty": false, "http://h/#x": false,
+		"http://h?": false,
+	} {
+		if err := pipeline.CheckBase(address); (err == nil) != good {
+			t.Errorf("base %s: %v", address, err)
+		}
+	}
+	for address, good := range map[string]bool{
 		"127.0.0.1:9120": true, ":0": true, ":http": true, "127.0.0.1:99999": false, "127.0.0.1": false,
 	} {
 		if err := pipeline.CheckAddress(address); (err == nil) != good {

@@ -26,7 +26,7 @@ func llmField() pipeline.Field {
 	provider := &pipeline.Field{Type: pipeline.Object, Fields: []pipeline.Field{
 		{Name: "type", Type: pipeline.Choice, Choices: []string{llm.OpenAI, llm.Anthropic}, Default: llm.OpenAI,
 			Doc: "The format that the provider speaks."},
-		{Name: "base_url", Type: pipeline.URL, Required: true, Check: pipeline.CheckHTTP,
+		{Name: "base_url", Type: pipeline.URL, Required: true, Check: pipeline.CheckBase,
 			Doc: "Where it is; for openai with /v1, for anthropic without."},
 		{Name: "key", Type: pipeline.Text, Secret: true, Doc: "The key of its API."},
 		{Name: "max_concurrency", Type: pipeline.Int, Default: "64", Min: 1, Max: 10_000,

@@ -41,7 +41,7 @@ func fields() []pipeline.Field {
 		{Name: "token", Secret: true, Required: true, Doc: "The token of the bot.",
 			Check: pipeline.CheckForm(`-?[0-9]{1,18}:[^/?#% ]+`, "must look like 123456:ABC-DEF, as BotFather gave it")},
 		{Name: "api_url", Type: pipeline.URL, Default: "https://api.telegram.org", Doc: "Where the Bot API is.",
-			Check: pipeline.CheckHTTP},
+			Check: pipeline.CheckBase},
 		{Name: "updates", Type: pipeline.Choice, Choices: []string{updatesPoll, updatesWebhook}, Default: updatesPoll,
 			Doc: "How updates come."},
 		{Name: "listen",

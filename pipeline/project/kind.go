@@ -41,7 +41,7 @@ func fields() []pipeline.Field {
 			Doc: "The application's database: the store in it holds the outbox."},
 		{Name: "sink", Type: pipeline.Object, Required: true, Doc: "The search index.", Fields: []pipeline.Field{
 			{Name: "url", Type: pipeline.URL, Required: true, Doc: "The address of OpenSearch or Elasticsearch.",
-				Check: pipeline.CheckHTTP},
+				Check: pipeline.CheckBase},
 			{Name: "index", Required: true,
 				Doc: "The alias that applications search. It points to INDEX-000001 and so on.", Check: checkIndex},
 			{Name: "username", Doc: "For basic authentication."},

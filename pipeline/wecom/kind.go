@@ -43,7 +43,7 @@ func fields() []pipeline.Field {
 		{Name: "encoding_aes_key", Required: true, Secret: true, Doc: "The EncodingAESKey of the callback.",
 			Check: checkKey},
 		{Name: "api_url", Type: pipeline.URL, Default: "https://qyapi.weixin.qq.com", Doc: "Where the API is.",
-			Check: pipeline.CheckHTTP},
+			Check: pipeline.CheckBase},
 		{Name: "listen", Default: "127.0.0.1:9120", Doc: "The address of the callback.", Check: pipeline.CheckAddress},
 		{Name: "path", Default: "/wecom/callback", Doc: "The path of the callback.", Check: pipeline.CheckPath},
 		{Name: "timestamp_window", Type: pipeline.Duration, Default: "10m",
