@@ -51,10 +51,17 @@ func Of(err error, a Advice) string {
 	case strings.Contains(err.Error(), "protocol version not supported"),
 		strings.Contains(err.Error(), "server selected unsupported protocol version"):
 		return "the server speaks older versions of TLS only: switch on TLS 1.2 or 1.3 there"
-	case op != nil && op.Op == "remote error":
+	case op != nil && op.Op == "remote error" && hasAny(op.Error(), "unrecognized name", "internal error"):
+		return "the server has no certificate for this host: " + or(a.Name, "use a name that it knows in the URL") +
+			", or see its log"
+	case op != nil && op.Op == "remote error" && hasAny(op.Error(), "certificate", "access denied", "handshake failure"):
 		return "the server refuses the certificate of this process, or misses it" + a.Client
 	}
 	return ""
+}
+
+func hasAny(text string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // names are the hosts that a certificate states; not all, if it has many.

@@ -44,6 +44,17 @@ func TestCauses(t *testing.T) {
 	nameless.TLS = &tls.Config{Certificates: []tls.Certificate{withoutNames(t)}}
 	nameless.StartTLS()
 	defer nameless.Close()
+	strangers := map[string]*httptest.Server{}
+	for alert, why := range map[string]error{"unrecognized name": nil, "internal error": errors.New("no such host")} {
+		s := httptest.NewUnstartedServer(http.NotFoundHandler())
+		s.Config.ErrorLog = quiet
+		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, why }}, nil
+		}}
+		s.StartTLS()
+		defer s.Close()
+		strangers[alert] = s
+	}
 	roots := x509.NewCertPool()
 	roots.AddCert(nameless.Certificate())
 	roots.AddCert(secure.Certificate())
@@ -63,7 +74,9 @@ func TestCauses(t *testing.T) {
 		"no TLS": {strings.Replace(plain.URL, "http:", "https:", 1), nil, "offers no TLS: PLAIN", "http://"},
 		"no client": {picky.URL, &tls.Config{InsecureSkipVerify: true},
 			"refuses the certificate of this process, or misses it: CLIENT", ""},
-		"nothing": {"http://127.0.0.1:1", nil, "", ""},
+		"unrecognized name": {strangers["unrecognized name"].URL, nil, "no certificate for this host: NAME", "in the URL"},
+		"internal error":    {strangers["internal error"].URL, nil, "no certificate for this host: NAME", "in the URL"},
+		"nothing":           {"http://127.0.0.1:1", nil, "", ""},
 	} {
 		transport := &http.Transport{TLSClientConfig: c.with}
 		answer, err := (&http.Client{Transport: transport}).Get(c.url)
