@@ -20,6 +20,8 @@ const (
 	Release = "release"
 )
 
+var verdicts = []string{Ack, Retry, Dead, Release}
+
 // Verdict is what a worker answers about a delivery.
 type Verdict struct {
 	ID, Token string
@@ -62,7 +64,7 @@ var ErrStray = errors.New("not a verdict")
 func ParseVerdict(line []byte) (v Verdict, err error) {
 	r := reading{Verdict: &v}
 	if err := r.parse(line); err != nil {
-		if !r.meant() && !(bytes.HasPrefix(line, []byte("{")) && almost.Match(line)) {
+		if !r.meant() && !almost(line) {
 			return v, fmt.Errorf("%w: %w", ErrStray, err)
 		}
 		return v, err
@@ -80,12 +82,27 @@ func ParseVerdict(line []byte) (v Verdict, err error) {
 	return v, v.check()
 }
 
-// almost is how the member verdict looks in what is not JSON.
-var almost = regexp.MustCompile(`verdict['"]?\s*:`)
+// How members look in what is not JSON, as that which Python prints of an object.
+var (
+	ofFour   = regexp.MustCompile(`verdict['"]?\s*:\s*(?:$|['"]?(?:ack|retry|dead|release)\b)`)
+	stated   = regexp.MustCompile(`verdict['"]?\s*:`)
+	hasToken = regexp.MustCompile(`token['"]?\s*:`)
+	echoed   = regexp.MustCompile(`(?:topic|attempt|deadline)['"]?\s*:`)
+)
+
+// almost reports whether a line that is not JSON was meant as a verdict. A delivery that a program prints has a token,
+// too, and may have anything in its body.
+func almost(line []byte) bool {
+	return bytes.HasPrefix(line, []byte("{")) && (ofFour.Match(line) ||
+		stated.Match(line) && hasToken.Match(line) && !echoed.Match(line))
+}
 
 // meant reports whether what was read of a line is part of a verdict. A delivery that a program
-// prints has id and token, too.
-func (r *reading) meant() bool { return r.stated || r.ID != "" && r.Token != "" && !r.echo }
+// prints has id and token, too, and a record of its log may have a verdict of another kind.
+func (r *reading) meant() bool {
+	return r.stated && (r.ID != "" || r.Token != "" || slices.Contains(verdicts, r.Verdict.Verdict)) ||
+		r.ID != "" && r.Token != "" && !r.echo
+}
 
 // ParseReply reads a verdict where it is known which delivery it is about: id and
 // token may be missing.
@@ -203,7 +220,7 @@ func (s *scanner) attrs() map[string]string {
 // check finds what contradicts itself.
 func (v *Verdict) check() error {
 	switch {
-	case !slices.Contains([]string{Ack, Retry, Dead, Release}, v.Verdict):
+	case !slices.Contains(verdicts, v.Verdict):
 		return whole("verdict is " + quoted(v.Verdict) + "; it is ack, retry, dead or release")
 	case v.Verdict != Ack && len(v.Emit) > 0:
 		return whole("emit goes with ack, not with " + v.Verdict)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -178,6 +179,25 @@ func TestTimesOfEmitsMayBeOver(t *testing.T) {
 		[]byte(`{"id":"a","token":"t","verdict":"ack","emit":[{"topic":"b","unique_key":"k","unique_for_seconds":-1}]}`))
 	if err != nil || v.Emit[0].Unique.For != pawl.UntilClaimed {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A record of a program's log may have a verdict of another kind, and a delivery that it prints may have one in its body.
+func TestRecordsWithAVerdictAreNone(t *testing.T) {
+	for line, stray := range map[string]bool{
+		`{"level":"info","verdict":"spam"}`: true,
+		`{'verdict': 'spam'}`:               true,
+		`{'id': 'a', 'attempt': 1, 'token': 't', 'body': '{"verdict": "guilty"}'}`: true,
+		`{"verdict":"ack"}`: false,
+		`{"verdict":`:       false,
+		`{'id': 'a', 'token': 't', 'verdict': 'done'}`:    false,
+		`{"id":"a","verdict":"done"}`:                     false,
+		`{"id":"a","token":"t","verdict":"done"}`:         false,
+		`{'id': 'a', 'attempt': 1, 'verdict': 'release'}`: false,
+	} {
+		if _, err := wire.ParseVerdict([]byte(line)); err == nil || errors.Is(err, wire.ErrStray) != stray {
+			t.Errorf("%s: %v", line, err)
+		}
 	}
 }
 
