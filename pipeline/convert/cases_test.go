@@ -114,6 +114,31 @@ func TestUnsureGuess(t *testing.T) {
 	}
 }
 
+// What Jupyter folds away comes out only where it is asked for.
+func TestNotebookHides(t *testing.T) {
+	cell := func(metadata, source string) string {
+		return `{"cell_type":"code","metadata":` + metadata + `,"source":"` + source +
+			`","outputs":[{"output_type":"stream","text":"out of ` + source + `"}]}`
+	}
+	book := []byte(`{"cells":[` + cell(`{"jupyter":{"source_hidden":true}}`, "a") + "," +
+		cell(`{"jupyter":{"outputs_hidden":true}}`, "b") + "," + cell(`{"collapsed":true}`, "c") + "," +
+		cell(`{"collapsed":"false","jupyter":[]}`, "d") + `,{"cell_type":"raw","metadata":[],"source":""}]}`)
+	fence := func(language, text string) string { return "```" + language + "\n" + text + "\n```\n" }
+	for hidden, want := range map[bool]string{
+		false: fence("", "out of a") + "\n" + fence("python", "b") + "\n" + fence("python", "c") + "\n" +
+			fence("python", "d") + "\n" + fence("", "out of d"),
+		true: "*hidden:*\n\n" + fence("python", "a") + "\n" + fence("", "out of a") + "\n" +
+			fence("python", "b") + "\n*hidden:*\n\n" + fence("", "out of b") + "\n" +
+			fence("python", "c") + "\n*hidden:*\n\n" + fence("", "out of c") + "\n" +
+			fence("python", "d") + "\n" + fence("", "out of d"),
+	} {
+		got, err := NewRegistry(new(tool.Set)).Convert(t.Context(), doc.Document{Name: "a.ipynb", Data: book, Hidden: hidden})
+		if err != nil || got.Text != want {
+			t.Errorf("hidden %v: %v\n%s\nwant\n%s", hidden, err, got.Text, want)
+		}
+	}
+}
+
 // What is hidden comes out marked when it is asked for.
 func TestHidden(t *testing.T) {
 	data, err := os.ReadFile("testdata/hidden.xlsx")

@@ -106,11 +106,14 @@ type notebook struct {
 }
 
 type notebookCell struct {
-	Type    string `json:"cell_type"`
-	Level   int    `json:"level"`
-	Source  lines  `json:"source"`
-	Input   lines  `json:"input"`
-	Outputs []struct {
+	Type   string `json:"cell_type"`
+	Level  int    `json:"level"`
+	Source lines  `json:"source"`
+	Input  lines  `json:"input"`
+	// Version 3 says here that the outputs are folded away, version 4 in the metadata, which may be anything.
+	Collapsed json.RawMessage `json:"collapsed"`
+	Metadata  json.RawMessage `json:"metadata"`
+	Outputs   []struct {
 		Type      string                     `json:"output_type"`
 		Text      lines                      `json:"text"`
 		HTML      lines                      `json:"html"` // as version 3 has them
@@ -121,6 +124,19 @@ type notebookCell struct {
 		Value     string                     `json:"evalue"`
 		Traceback []string                   `json:"traceback"`
 	} `json:"outputs"`
+}
+
+// hides reports what Jupyter does not show of a cell.
+func (c *notebookCell) hides() (source, outputs bool) {
+	var m struct {
+		Collapsed bool `json:"collapsed"`
+		Jupyter   struct {
+			Source  bool `json:"source_hidden"`
+			Outputs bool `json:"outputs_hidden"`
+		} `json:"jupyter"`
+	}
+	_ = json.Unmarshal(c.Metadata, &m) // what is of another kind stays false
+	return m.Jupyter.Source, string(c.Collapsed) == "true" || m.Collapsed || m.Jupyter.Outputs
 }
 
 // lines are a text, or a list of its lines.
@@ -153,6 +169,12 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 	var w markdown.Writer
 	for _, c := range n.Cells {
 		source := string(c.Source + c.Input)
+		noSource, noOutputs := c.hides()
+		if noSource = noSource && strings.TrimSpace(source) != ""; noSource && !d.Hidden {
+			source = ""
+		} else if noSource {
+			w.Block("*hidden:*")
+		}
 		switch c.Type {
 		case "markdown":
 			w.Block(source)
@@ -161,6 +183,11 @@ func Notebook(_ context.Context, d doc.Document) (doc.Markdown, error) {
 		case "code":
 			if strings.TrimSpace(source) != "" {
 				w.Fence(language, source)
+			}
+			if noOutputs && !d.Hidden {
+				c.Outputs = nil
+			} else if noOutputs && len(c.Outputs) > 0 {
+				w.Block("*hidden:*")
 			}
 			for _, o := range c.Outputs {
 				text := string(o.Text)
