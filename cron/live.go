@@ -34,8 +34,8 @@ func (l *live) of() string {
 	return fmt.Sprintf("%s|%v|%s|%d", l.def.Cron, l.def.Every, l.def.Zone, l.def.Created)
 }
 
-// dealtWith is the time up to which no tick is due: ticks of other times, and those of a pause, are left out. Where that
-// is more than a day ahead, the store's clock was wrong when it was written, and says nothing about what is to come.
+// dealtWith is the time up to which no tick is due: ticks of other times, and those of a pause, are left out. Where
+// that is more than a day ahead, the store's clock was wrong when it was written, and says nothing of what is to come.
 func (l *live) dealtWith(now time.Time) time.Time {
 	cursor := l.record.Cursor
 	if l.record.Of != l.of() || l.outside.At > cursor {

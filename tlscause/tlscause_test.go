@@ -49,7 +49,8 @@ func TestCauses(t *testing.T) {
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())
 		s.Config.ErrorLog = quiet
 		s.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			return &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, why }}, nil
+			none := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return nil, why }
+			return &tls.Config{GetCertificate: none}, nil
 		}}
 		s.StartTLS()
 		defer s.Close()

@@ -107,7 +107,8 @@ func TestFirstProcessIsNotStopped(t *testing.T) {
 	defer func() { _ = cmd.Process.Kill() }()
 	var line int
 	for end := time.Now().Add(30 * time.Second); line == 0; time.Sleep(50 * time.Millisecond) {
-		if all := children(t, cmd.Process.Pid); len(all) > 0 && len(children(t, all[0].pid)) > 0 { // the guard of programs
+		all := children(t, cmd.Process.Pid)
+		if len(all) > 0 && len(children(t, all[0].pid)) > 0 { // the guard of programs
 			line = all[0].pid
 		} else if time.Now().After(end) {
 			t.Fatalf("the command line does not run: %s", cmd.Stderr)

@@ -182,7 +182,7 @@ func TestTimesOfEmitsMayBeOver(t *testing.T) {
 	}
 }
 
-// A record of a program's log may have a verdict of another kind, and a delivery that it prints may have one in its body.
+// A record of a program's log may have a verdict of another kind, and a delivery that it prints one in its body.
 func TestRecordsWithAVerdictAreNone(t *testing.T) {
 	for line, stray := range map[string]bool{
 		`{"level":"info","verdict":"spam"}`: true,

@@ -132,7 +132,8 @@ func TestNotebookHides(t *testing.T) {
 			fence("python", "c") + "\n*hidden:*\n\n" + fence("", "out of c") + "\n" +
 			fence("python", "d") + "\n" + fence("", "out of d"),
 	} {
-		got, err := NewRegistry(new(tool.Set)).Convert(t.Context(), doc.Document{Name: "a.ipynb", Data: book, Hidden: hidden})
+		d := doc.Document{Name: "a.ipynb", Data: book, Hidden: hidden}
+		got, err := NewRegistry(new(tool.Set)).Convert(t.Context(), d)
 		if err != nil || got.Text != want {
 			t.Errorf("hidden %v: %v\n%s\nwant\n%s", hidden, err, got.Text, want)
 		}
