@@ -137,7 +137,10 @@ BEGIN
 		EXECUTE $rows$%[7]s$rows$ || TG_RELID::regclass || ' %[8]s';
 		RETURN NULL;
 	END IF;
-	IF TG_OP = 'DELETE' OR TG_OP = 'UPDATE' AND %[2]s IS DISTINCT FROM %[3]s THEN
+	-- A row that moves to another partition is deleted there, and is still in the table.
+	IF TG_OP = 'DELETE' AND NOT ((SELECT relispartition FROM pg_class WHERE oid = TG_RELID)
+			AND EXISTS (SELECT FROM %[6]s WHERE (%[10]s) = (SELECT (%[10]s) FROM %[11]s)))
+		OR TG_OP = 'UPDATE' AND %[2]s IS DISTINCT FROM %[3]s THEN
 		%[4]s	END IF;
 	IF TG_OP <> 'DELETE' THEN
 		%[5]s	END IF;
@@ -160,7 +163,8 @@ BEGIN
 	END LOOP;
 END $pawl$;
 `, c.name(), id("OLD"), id("NEW"), c.insert("delete", row("OLD")), c.insert("upsert", row("NEW")), c.table,
-		c.insertFrom("delete"), strings.ReplaceAll(last(c.table), "'", "''"), strings.ReplaceAll(c.table, "'", "''"))
+		c.insertFrom("delete"), strings.ReplaceAll(last(c.table), "'", "''"), strings.ReplaceAll(c.table, "'", "''"),
+		c.key, row("OLD"))
 }
 
 // sqlite reads the row from the table: before it goes, and after it has come.
