@@ -136,13 +136,12 @@ fuzz-changed:
 	@mapfile -t folders < <(dev/changed | grep -E '\.go$$' | grep -vE '^(bench|e2e|pipeline/convert)' | xargs -rn1 dirname | sort -u)
 	[[ -n "$(PKG)" || $${#folders[@]} -eq 0 ]] || PAWL_FUZZ_WITHIN=60 dev/fuzz $(FUZZTIME) "$${folders[@]}"
 
-# The packages that wait most come first, two more at once than there are cores. Where that takes as long as on slow cores,
-# fewer of the tests that start daemons and servers run at once: they would not get to answer each other. The kills mostly
-# wait, too: static checks, builds of benchmarks and short fuzzing take what they leave of the processors.
+# The packages that wait most come first, two more at once than there are cores. Of those that start daemons and servers
+# fewer run at once: they would not get to answer each other. The kills mostly wait, too: static checks, builds of
+# benchmarks and short fuzzing take what they leave of the processors.
 parts: format
-	@began=$$SECONDS
-	$(MAKE) unit UNITS="$(call served,race) $(call served,first) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
-	$(MAKE) services-plain PLAIN="$$([[ $$((SECONDS - began)) -lt 480 ]] || echo -p=2 -parallel=3)"
+	@$(MAKE) unit UNITS="$(call served,race) $(call served,first) $(UNSERVED)" AT_ONCE="-p=$(BUSY)" WITHOUT=pure
+	$(MAKE) services-plain
 	mkdir -p out
 	nice -n 19 $(MAKE) fixes lint bench-changed fuzz-changed >out/static 2>&1 &
 	$(MAKE) crash-test && killed=0 || killed=$$?
@@ -159,7 +158,7 @@ coverage-tests:
 
 services-plain:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -p=$(BUSY) -run="$(PURE)" $(APART)
-	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=25m $(or $(PLAIN),-p=$(BUSY) -parallel=6) $(call served,plain) $(call served,pure)
+	$(SKIPGATE) -again -short -vet=off -count=1 -timeout=25m -p=2 -parallel=4 $(call served,plain) $(call served,pure)
 
 crash-test:
 	@$(SKIPGATE) -again -short -vet=off -count=1 -parallel=64 -timeout=30m $(call served,strict)

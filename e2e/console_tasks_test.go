@@ -46,6 +46,8 @@ type person struct {
 // clickCame is then false until a click on it comes, which a page that changes just then may prevent.
 const place = `(() => {
 	const kinds = %q
+	const styled = Array.from(document.querySelectorAll('link[rel=stylesheet]')).every(l => l.sheet)
+	if (document.readyState === 'loading' || !styled) return [] // elements still move
 	const same = e => [e.textContent, e.getAttribute('aria-label') || ''].some(t => t.replace(/\s+/g, ' ').trim().startsWith(%q))
 	const inView = e => { e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return r.width > 0 && r }
 	for (const e of document.querySelectorAll(kinds)) {

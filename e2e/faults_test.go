@@ -139,9 +139,12 @@ func standingStill() map[string]fault {
 			config: "limits: {api: {rate: 1/h}}\n" + limited,
 			cause: func(in *incident) {
 				behaves(good)(in)
-				in.send(7, "mail")
+				in.send(1, "mail")
 				in.until("pawl topics ls mail -o json", `…"leased":0…"acked_total":1…`)
+				in.until("curl -sS "+in.address+`/metrics | grep '^pawl_queue_messages.state="waiting",topic="mail"'`,
+					"…} 0")
 				in.calm = in.scrape()
+				in.send(7, "mail")
 				depth(in, "waiting", 1)
 			},
 			mendAt: "2.", mend: func(in *incident) {

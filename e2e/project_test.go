@@ -32,7 +32,9 @@ func rebuildSurvivesKills(s *shop) {
 		}
 	}()
 	release := s.holds(3) // so that there is a middle
-	s.must("pawl project rebuild search -q >rebuild.out 2>&1 & echo $! >rebuild.pid")
+	// On slow cores the index may not answer in time; nothing has begun then.
+	s.must(`until pawl project rebuild search -q || ! pawl project status search -o json | grep '"rebuild":null'; do
+			sleep 1; done >rebuild.out 2>&1 & echo $! >rebuild.pid`)
 	s.wait("some pages", func() bool {
 		return s.one(`SELECT max(done) FROM projection_status WHERE state = 'building' AND done > 20`) != ""
 	})
