@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -23,9 +24,16 @@ BINARY = os.environ.get("PAWL_BINARY", os.path.join(os.path.dirname(__file__), "
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that is free, and below those that the system gives to connections: one of them could take it any time."""
+    while True:
+        port = random.randrange(10_000, 20_000)
+        try:
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+            return port
+        except OSError as e:
+            if e.errno != errno.EADDRINUSE:
+                raise
 
 
 def wait_for_port(port: int) -> None:
@@ -50,6 +58,8 @@ class Door:
         self.process = subprocess.Popen([BINARY, "api", "--listen", f"127.0.0.1:{self.port}", "--store", self.store],
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tempfile.gettempdir())
         wait_for_port(self.port)
+        if self.process.poll() is not None:
+            raise RuntimeError(f"pawl api ended with exit code {self.process.returncode}")
 
     def kill(self) -> None:
         self.process.kill()

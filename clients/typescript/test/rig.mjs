@@ -16,12 +16,19 @@ export function folder(t) {
   return dir;
 }
 
+/** A port that is free, and below those that the system gives to connections: one of them could take it any time. */
 export async function freePort() {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address();
-  await new Promise((closed) => server.close(closed));
-  return port;
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 10_000);
+    const server = createServer().listen(port, "127.0.0.1");
+    try {
+      await once(server, "listening");
+      await new Promise((closed) => server.close(closed));
+      return port;
+    } catch (error) {
+      if (error.code !== "EADDRINUSE") throw error;
+    }
+  }
 }
 
 /** Resolves when something listens at a port. */
@@ -67,12 +74,14 @@ export class Door {
   async start() {
     this.process = start(this.t, binary, ["api", "--listen", `127.0.0.1:${this.port}`, "--store", this.store],
       { cwd: tmpdir(), stdio: "ignore" });
-    await listens(this.port);
+    this.ended = once(this.process, "exit");
+    await Promise.race([listens(this.port), this.ended]);
+    const code = this.process.exitCode;
+    if (code !== null) throw new Error(`pawl api ended with exit code ${code}`);
   }
 
   async kill() {
-    const gone = once(this.process, "exit");
     this.process.kill("SIGKILL");
-    await gone;
+    await this.ended;
   }
 }
